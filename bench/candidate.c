@@ -66,7 +66,8 @@ static bool try_candidate(const struct bench *bench, const struct slimpack_rank_
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&group->request->layout)};
     struct evaluation evaluation;
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(group, ((const struct slimpack_knobs *)bench->knobs)->micro_packs, plan.phases);
+    const struct slimpack_cut cut = {.m = ((const struct slimpack_knobs *)bench->knobs)->micro_packs};
+    slimpack_build(group, &cut, plan.phases);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
         order_one_f_one_b(&plan.phases->pipelines[i], ORDER_JUST_IN_TIME);
     bool ok =
@@ -103,7 +104,7 @@ bool bench_candidates(struct bench *bench, struct error *err)
     struct slimpack_split split;
     struct cost_cache costs = {0};
     double anew_s, cached_s;
-    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
+    slimpack_split(&request, knobs->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, 0, &split);
     struct slimpack_rank_group group = {&request, &split, 0, split.n_ranks, NULL};
     bool ok = try_all(bench, &group, &anew_s, err);
     bench->setting.cache = &costs;

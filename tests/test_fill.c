@@ -91,19 +91,6 @@ TEST(fill_cut__divides_a_chain_at_equal_flops)
     free(partition.micro_batches);
 }
 
-/* The chain is the same. With whole samples the second and third share end with sample 1, too. */
-TEST(fill_cut__leaves_whole_samples_uncut)
-{
-    const int32_t tokens[] = {10, 20}, chain[] = {1, 0};
-    struct fill fill = {
-        .curve = hand_curve, .tokens = tokens, .sample = chain, .n_samples = 2, .n_micro_batches = 4, .whole = true};
-    struct plan_partition partition = {0};
-    CHECK_EQUAL(fill_partition(&fill, &partition), 2);
-    CHECK_TEXT(hand_cut_text(&partition), "[1:0-20] [0:0-10]");
-    free(partition.slices);
-    free(partition.micro_batches);
-}
-
 /* Boundaries at 10 and 16 of 20 make slices of 10, 6, 4. With at least 4 all stay. With at least 10 the first one stays
  * before the others together, as a slice of the least length is not too short. With at least 5 the last joins the one
  * before. With at least 7 the second joins the third. With at least 11 the first joins the rest, and so does 16..20, so

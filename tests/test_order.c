@@ -22,13 +22,16 @@ static void pipeline_of(struct plan_pipeline *pipeline, int32_t stages, int32_t 
     }
 }
 
+enum { N_MOST = 4 };
+static const int32_t most_leads[N_MOST] = {ORDER_JUST_IN_TIME, 1, 3, ORDER_PERSISTENT};
+
 /* Narayanan et al. 2021, figure 4, has p = 3, m = 4: p-1-s warm-up forwards, one forward, one backward, cool-down. */
 TEST(order_one_f_one_b__is_the_textbooks)
 {
     struct plan_pipeline pipeline;
     pipeline_of(&pipeline, 3, 4, NULL);
-    for (int injection = 0; injection < ORDER_N_INJECTIONS; injection++) {
-        order_one_f_one_b(&pipeline, (enum order_injection)injection);
+    for (int i = 0; i < N_MOST; i++) {
+        order_one_f_one_b(&pipeline, most_leads[i]);
         CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
         CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
         CHECK_TEXT(hand_order_text(&pipeline, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
@@ -46,6 +49,8 @@ TEST(order_lead__shrinks_just_in_time_or_stays_when_persistent)
     order_one_f_one_b(&pipeline, ORDER_JUST_IN_TIME);
     CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 B1 F3 B2 F4 B3 F5 B4 B5");
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 F3 B0 B1 F4 B2 F5 B3 B4 B5");
+    order_one_f_one_b(&pipeline, 1);
+    CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 B1 F3 B2 F4 B3 F5 B4 B5");
     order_one_f_one_b(&pipeline, ORDER_PERSISTENT);
     CHECK_TEXT(hand_order_text(&pipeline, 1), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
     CHECK_TEXT(hand_order_text(&pipeline, 0), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
@@ -150,14 +155,14 @@ TEST(order_lead__determines_the_whole_order)
     uint64_t state = 7;
     for (int32_t round = 0; round < 200; round++) {
         struct plan_pipeline pipeline;
-        int32_t need[20], m = 1 + hand_below(&state, 20), injection = hand_below(&state, 3), *lead;
+        int32_t need[20], m = 1 + hand_below(&state, 20), order = hand_below(&state, N_MOST + 1), *lead;
         for (int32_t j = 0; j < m; j++)
             need[j] = 1 + hand_below(&state, m);
         need[m - 1] = m;
         pipeline_of(&pipeline, 1 + hand_below(&state, 6), m, need);
-        if (injection < 2) {
-            lead = order_leads(&pipeline, (enum order_injection)injection);
-            order_one_f_one_b(&pipeline, (enum order_injection)injection);
+        if (order < N_MOST) {
+            lead = order_leads(&pipeline, most_leads[order]);
+            order_one_f_one_b(&pipeline, most_leads[order]);
         } else {
             lead = order_long_leads(&pipeline, order_lead(&pipeline));
             order_long_warm_up(&pipeline, order_lead(&pipeline));
@@ -185,7 +190,7 @@ TEST(order_one_f_one_b__runs_unneeded_forwards_last)
 
 /* Count the steps of one stage that break the formula of the header: min(m, n(j) + p-1-s) forwards before backward
  * j. */
-static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum order_injection injection)
+static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, int32_t most)
 {
     int32_t m = pipeline->partition[PASS_FORWARD].n_micro_batches, later = pipeline->layout.stages - 1 - stage;
     int32_t wrong = 0, forward = 0, backward = 0, n = 0;
@@ -194,8 +199,9 @@ static int32_t n_wrong(const struct plan_pipeline *pipeline, int32_t stage, enum
             wrong += pipeline->steps[i].micro_batch != forward++;
             continue;
         }
-        int32_t least = injection == ORDER_PERSISTENT ? n + 1 : n > backward ? n : backward + 1;
-        n = least > pipeline->need[backward] ? least : pipeline->need[backward];
+        int64_t kept = (int64_t)backward + 1 + most, least = n + 1 < kept ? n + 1 : kept;
+        least = least > n ? least : n;
+        n = (int32_t)(least > pipeline->need[backward] ? least : pipeline->need[backward]);
         wrong += pipeline->steps[i].micro_batch != backward++ || forward != (n + later < m ? n + later : m);
     }
     return wrong + (forward != m) + (backward != m);
@@ -210,10 +216,10 @@ TEST(order_lead__follows_the_formula)
             need[j] = hand_below(&seed, m + 1);
         struct plan_pipeline pipeline;
         pipeline_of(&pipeline, p, m, need);
-        enum order_injection injection = (enum order_injection)hand_below(&seed, ORDER_N_INJECTIONS);
-        order_one_f_one_b(&pipeline, injection);
+        int32_t most = most_leads[hand_below(&seed, N_MOST)];
+        order_one_f_one_b(&pipeline, most);
         for (int32_t stage = 0; stage < p; stage++)
-            CHECK_EQUAL(n_wrong(&pipeline, stage, injection), 0);
+            CHECK_EQUAL(n_wrong(&pipeline, stage, most), 0);
         plan_pipeline_free(&pipeline);
     }
 }

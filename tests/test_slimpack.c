@@ -25,8 +25,9 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     struct slimpack_split split;
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
-    slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, &split);
-    slimpack_build(&(struct slimpack_rank_group){&hand->request, &split, 0, split.n_ranks, NULL}, m, phase);
+    const struct slimpack_cut cut = {m, read->slicing ? SLIMPACK_CUT_ANY : SLIMPACK_CUT_NONE, read->min_slice};
+    slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, 0, &split);
+    slimpack_build(&(struct slimpack_rank_group){&hand->request, &split, 0, split.n_ranks, NULL}, &cut, phase);
     slimpack_split_free(&split);
 }
 
@@ -129,9 +130,9 @@ TEST(slimpack__injects_a_forward_for_six_samples_in_five_micro_batches)
 }
 
 /* Four samples of 4 (F = 72) go into 3 MicroPacks of 96, with boundaries at 1 1/3 and 2 2/3 samples. F = 24 is at 1.77,
- * 48 at 3. MicroPacks 0, 1, 2 share samples 1 and 2. They are one chain, so backward runs them 2, 1, 0 and needs all
- * three. Two MicroPacks cut nothing. They are two chains, in order. */
-TEST(slimpack__runs_chains_of_symmetric_micro_batches_in_reverse)
+ * 48 at 3. Backward each sample runs from its end, by forward FLOPs too: F = 48 is left of sample 1, and 24 of sample
+ * 2. */
+TEST(slimpack__cuts_symmetric_micro_batches_by_forward_flops)
 {
     struct hand_request hand;
     struct plan_phase phase;
@@ -139,12 +140,8 @@ TEST(slimpack__runs_chains_of_symmetric_micro_batches_in_reverse)
     hand_batch(&hand, 4, (int32_t[]){4, 4, 4, 4});
     build(&hand, "asymmetric: false", 3, &phase);
     CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
-    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[2:3-4 3:0-4] [1:2-4 2:0-3] [0:0-4 1:0-2]");
-    check_needs(phase.pipelines, 3, (int32_t[]){3, 3, 2});
-    plan_phase_free(&phase);
-    build(&hand, "asymmetric: false", 2, &phase);
-    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[0:0-4 1:0-4] [2:0-4 3:0-4]");
-    check_needs(phase.pipelines, 2, (int32_t[]){1, 2});
+    CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[0:0-4 1:3-4] [1:0-3 2:2-4] [2:0-2 3:0-4]");
+    check_needs(phase.pipelines, 3, (int32_t[]){2, 3, 3});
     plan_phase_free(&phase);
     hand_request_free(&hand);
 }
@@ -164,7 +161,7 @@ TEST(slimpack_knobs__switch_parts_off)
         CHECK_TEXT(hand_cut_text(&phase.pipelines[0].partition[PASS_FORWARD]),
                    i < 2 ? "[4:0-28] [4:28-40]" : "[4:0-40]");
         CHECK_TEXT(hand_cut_text(&phase.pipelines[1].partition[PASS_FORWARD]),
-                   i < 2 ? "[0:0-5 3:0-3] [3:3-5 7:0-5]" : "[0:0-5 3:0-5] [7:0-5]");
+                   i < 2 ? "[0:0-5 3:0-3] [3:3-5 7:0-5]" : "[0:0-5 7:0-5] [3:0-5]");
         plan_phase_free(&phase);
     }
     hand_request_free(&hand);
@@ -259,7 +256,7 @@ TEST(slimpack_split__keeps_the_rules_of_phase_1)
         hand_request(&hand, 1 + hand_below(&seed, 16), 2, 1 + hand_below(&seed, 5000));
         hand_batch_of(&hand, (enum hand_law)(round % HAND_N_LAWS), 1 + hand_below(&seed, 60), seed);
         hand_knobs(&hand, &system_slimpack, "");
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+        slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &split);
         check_split(&hand, &split);
         check_greedy(&hand, &split);
         n_merged += split.n_outliers;
@@ -390,7 +387,7 @@ static int32_t check_budget(const struct hand_request *hand, const struct plan_p
 {
     struct slimpack_split split;
     int32_t n_outliers = 0, wrong = 0;
-    slimpack_split(&hand->request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand->request, SLIMPACK_MERGE, 0, &split);
     struct parts *parts = check_malloc((size_t)split.n_ranks * sizeof *parts);
     for (int32_t first = 0, end = 0; first < split.n_ranks; first = end) {
         fill_flop budget = 1;
@@ -550,8 +547,8 @@ TEST(merge_even__shares_until_loads_are_level)
         double shared_s = solve(&hand, "").makespan_s, apart_s = solve(&hand, "dp_merge: false").makespan_s;
         hand_knobs(&hand, &system_slimpack, "");
         hand.request.memory_bytes = 1e18; /* memory merges nothing */
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &by_flop);
-        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &even);
+        slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &by_flop);
+        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, 0, &even);
         CHECK_EQUAL(by_flop.n_outliers, 0);
         CHECK_EQUAL(even.n_outliers, n == 3 ? 3 : 0);
         CHECK_TRUE(3 * fullest_of(&by_flop) == (n == 3 ? 4 : 3) * by_flop.total);
@@ -574,8 +571,8 @@ TEST(merge_even__loads_no_rank_more)
         random_request(&hand, round, &seed);
         hand_knobs(&hand, &system_slimpack, "");
         hand.request.memory_bytes = 1e18; /* memory merges nothing */
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &by_flop);
-        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &even);
+        slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &by_flop);
+        slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, 0, &even);
         fill_flop before = fullest_of(&by_flop), now = fullest_of(&even);
         CHECK_TRUE(now <= before);
         CHECK_TRUE(100 * before > 110 * by_flop.total || now == before);
@@ -628,12 +625,12 @@ TEST(merge_memory__shares_what_one_rank_cannot_hold)
                slimpack_rank_tokens(&hand.request, false) > 50000);
     CHECK_TRUE(solve(&hand, "{dp_merge: false, offload: plan}").peak_bytes > hand.request.memory_bytes);
     hand_knobs(&hand, &system_slimpack, "{merge_threshold: 1000, offload: plan}");
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &split);
     CHECK_EQUAL(split.n_outliers, 1);
     CHECK_EQUAL(split.outliers[0].width, 4); /* by FLOPs f/g <= C takes all ranks */
     slimpack_split_free(&split);
     CHECK_TRUE(solve(&hand, "{merge_threshold: 1000, offload: plan}").peak_bytes <= hand.request.memory_bytes);
-    slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, &split);
+    slimpack_split(&hand.request, SLIMPACK_MERGE_EVEN, 0, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
     hand_request_free(&hand);
@@ -765,13 +762,13 @@ TEST(slimpack_ulysses__assigns_whole_heads)
     for (int ulysses = 0; ulysses < 2; ulysses++) {
         hand.request.layout.cp_type = ulysses ? SCENARIO_ULYSSES : SCENARIO_RING;
         hand_options(&hand.setting, &hand.request.layout);
-        slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+        slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &split);
         CHECK_EQUAL(split.n_outliers, 1);
         CHECK_EQUAL(split.outliers[0].width, ulysses ? 2 : 4);
         slimpack_split_free(&split);
     }
     hand.setting.tensor = 2; /* each TP rank has one group, so nothing is shared */
-    slimpack_split(&hand.request, SLIMPACK_MERGE, &split);
+    slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
     hand_request_free(&hand);

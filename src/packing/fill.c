@@ -55,8 +55,6 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
 static int64_t offset_of(const struct fill *fill, int32_t i, fill_flop target)
 {
     int64_t tokens = tokens_of(fill, i);
-    if (fill->whole)
-        return tokens;
     if (fill->pass == PASS_FORWARD)
         return fill_root(fill->curve, tokens, target, fill->n_micro_batches);
     return tokens - fill_root(fill->curve, tokens, (fill_flop)flop_of(fill, i) * fill->n_micro_batches - target,
@@ -82,8 +80,6 @@ static void equal_ends(const struct fill *fill, int64_t *end)
             behind += (fill_flop)flop_of(fill, i) * fill->n_micro_batches;
         }
         end[k] = first + offset_of(fill, i, target - before);
-        if (fill->whole)
-            continue;
         int64_t least = (k > 0 ? end[k - 1] : 0) + 1, most = n_tokens - (fill->n_micro_batches - 1 - k);
         end[k] = end[k] < least ? least : end[k] > most ? most : end[k];
     }
@@ -111,9 +107,9 @@ static void join_short_slices(const struct fill *fill, int64_t *end)
 void fill_ends(const struct fill *fill, int64_t *end)
 {
     equal_ends(fill, end);
-    if (fill->search != NULL && !fill->whole)
+    if (fill->search != NULL)
         fill_milp(fill, end);
-    if (fill->min_slice > 0 && !fill->whole)
+    if (fill->min_slice > 0)
         join_short_slices(fill, end);
 }
 

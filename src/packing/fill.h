@@ -30,11 +30,9 @@ struct fill {
     int32_t n_samples;       /* number of samples in the chain, at least 1 */
     int64_t n_micro_batches; /* number of micro-batches, 1 up to the chain's tokens */
     int64_t min_slice;       /* [tokens]; 0: a slice may have any length */
-    bool whole;              /* do not cut a sample */
     const fill_flop *target; /* [n_micro_batches] work before each micro-batch's end x n_micro_batches, ascending; NULL:
                                 equal micro-batches */
-    struct fill_search
-        *search; /* NULL: the exact fill; otherwise fill_milp (with `whole` the exact fill all the same) */
+    struct fill_search *search; /* NULL: the exact fill; otherwise fill_milp */
 };
 
 /** Return the token boundary x that is nearest to the real root of F(x) = target / parts, by bisection. x is in [0,
@@ -47,12 +45,11 @@ int64_t fill_root(struct flop_curve curve, int64_t tokens, fill_flop target, int
  * 1. MicroPack k takes tokens until the running sum of FLOPs reaches (k+1)/n_micro_batches of the chain's total. The
  * boundary is at the nearest token (fill_root), so each micro-batch is within a token's work of its share.
  * 2. If tokens are so few that a micro-batch would be empty, it takes one.
- * 3. `whole`: the boundary moves on to the end of its sample. Micro-batches that this empties are kept here.
- * 4. `min_slice`: boundaries are checked from the chain's start. If a boundary would end a shorter slice, it moves back
+ * 3. `min_slice`: boundaries are checked from the chain's start. If a boundary would end a shorter slice, it moves back
  *    to the start of the slice. The slice then joins the next one of its sample.
- * 5. Otherwise, if it would leave a shorter rest of the sample, it moves on to the sample's end. The rest then joins
+ * 4. Otherwise, if it would leave a shorter rest of the sample, it moves on to the sample's end. The rest then joins
  *    the slice before.
- * 6. So a sample below min_slice is never cut. Micro-batches may become empty.
+ * 5. So a sample below min_slice is never cut. Micro-batches may become empty.
  */
 void fill_ends(const struct fill *fill, int64_t *end);
 

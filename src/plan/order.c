@@ -10,13 +10,13 @@ static int32_t larger(int32_t a, int32_t b)
     return a > b ? a : b;
 }
 
-int32_t *order_leads(const struct plan_pipeline *pipeline, enum order_injection injection)
+int32_t *order_leads(const struct plan_pipeline *pipeline, int32_t most)
 {
     int32_t n_backward = pipeline->partition[PASS_BACKWARD].n_micro_batches;
     int32_t *lead = check_malloc((size_t)n_backward * sizeof *lead);
     int32_t before = 0;
     for (int32_t j = 0; j < n_backward; j++) {
-        int32_t least = injection == ORDER_PERSISTENT ? before + 1 : larger(j + 1, before);
+        int32_t least = before - j <= most ? before + 1 : before;
         lead[j] = before = larger(least, pipeline->need[j]);
     }
     return lead;
@@ -58,9 +58,9 @@ static void order_by_leads(struct plan_pipeline *pipeline, int32_t *lead, int32_
     free(lead);
 }
 
-void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection)
+void order_one_f_one_b(struct plan_pipeline *pipeline, int32_t most)
 {
-    order_by_leads(pipeline, order_leads(pipeline, injection), 1);
+    order_by_leads(pipeline, order_leads(pipeline, most), 1);
 }
 
 int32_t order_lead(const struct plan_pipeline *pipeline)

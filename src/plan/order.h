@@ -6,18 +6,20 @@
 
 #include "plan/plan.h"
 
-/** Policy for a backward micro-batch that needs forwards that 1F1B has not yet run (SlimPack section 4.2). n(j) is the
- * number of forwards that the last stage runs before backward j, n(-1) = 0. */
-enum order_injection {
-    ORDER_JUST_IN_TIME, /* inject when needed, let the lead shrink again: n(j) = max(j+1, need(j), n(j-1)) */
-    ORDER_PERSISTENT,   /* keep the lead: n(j) = max(n(j-1)+1, need(j)) */
-    ORDER_N_INJECTIONS,
+/**
+ * Most forwards beyond plain 1F1B's that are kept ahead of a backward when no backward needs them. n(j) is the number
+ * of forwards that the last stage runs before backward j, n(-1) = 0. With a lead of at most L it is max(need(j),
+ * n(j-1), min(n(j-1)+1, j+1+L)). Any L from 0 on is allowed.
+ */
+enum {
+    ORDER_JUST_IN_TIME = 0,       /* inject when needed, let the lead shrink again: n(j) = max(j+1, need(j), n(j-1)) */
+    ORDER_PERSISTENT = INT32_MAX, /* keep the lead: n(j) = max(n(j-1)+1, need(j)) */
 };
 
 /**
  * Order m micro-batches by 1F1B. Reads need[] and the partitions' n_micro_batches; replaces step_first and steps.
  *
- * 1. Stage s of p runs min(m, n(j) + p-1-s) forwards before backward j. The injection policy gives n(j).
+ * 1. Stage s of p runs min(m, n(j) + p-1-s) forwards before backward j. `most` gives n(j).
  * 2. If backward j needs forward j only, need(j) = j+1. This is plain 1F1B: p-1-s warm-up forwards, then one forward,
  *    one backward.
  * 3. Forwards that no backward needs come last.
@@ -27,7 +29,7 @@ enum order_injection {
  *
  * Source: Narayanan et al. 2021 (arXiv:2104.04473) section 2.2; SlimPack section 4.2.
  */
-void order_one_f_one_b(struct plan_pipeline *pipeline, enum order_injection injection);
+void order_one_f_one_b(struct plan_pipeline *pipeline, int32_t most);
 
 /** Return the forwards beyond plain 1F1B's that the last stage must have run before some backward: max(need(j) -
  * (j+1)), at least 0. */
@@ -44,7 +46,7 @@ void order_long_warm_up(struct plan_pipeline *pipeline, int32_t lead);
 /** Return n(j) of both orders before any cap. It counts the forwards that the last of p stages has run before
  * backward j, of all forwards. Stage s runs p-1-s more. Caps apply to both, and this gives the whole order. The
  * caller frees the result. */
-int32_t *order_leads(const struct plan_pipeline *pipeline, enum order_injection injection);
+int32_t *order_leads(const struct plan_pipeline *pipeline, int32_t most);
 int32_t *order_long_leads(const struct plan_pipeline *pipeline, int32_t lead);
 
 /**

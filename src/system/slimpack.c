@@ -12,8 +12,17 @@
 #include "packing/packing.h"
 #include "plan/order.h"
 
-enum { N_FACTORS = 14 };
+enum { N_FACTORS = 14, N_EARLY = 6 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+
+/* The order with a warm-up so long that no forward is injected, in place of a cap of the lead. */
+enum { LONG_WARM_UP = -1 };
+
+enum { N_LEADS = 4, N_FORMS = 3, N_CUTS = N_FORMS * (N_FACTORS + 20) };
+
+/* Plans this much later reach a target. Neighbours of a merge are tried if the best exceeds memory by no more. */
+#define TOLERANCE   0.001
+#define NEAR_EXCESS 0.25
 
 /* With packer milp a boundary moves by this many tokens in each direction; a program has at most this many binaries. */
 enum { MILP_WINDOW = 2, MILP_NODES = 50, MILP_BINARIES = 300 };
@@ -26,7 +35,9 @@ static const struct slimpack_knobs *knobs_of(const struct slimpack_rank_group *r
 /* State while the MicroPacks of one phase are made. */
 struct building {
     const struct slimpack_rank_group *rank_group;
-    int32_t *group; /* of each outlier, -1: outside the rank group */
+    const struct slimpack_cut *cut;
+    int32_t *group;          /* of each outlier, -1: outside the rank group */
+    fill_flop tau[N_PASSES]; /* of the component */
 };
 
 static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
@@ -34,37 +45,36 @@ static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
     return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
 }
 
-/* Return the work of an outlier: its FLOPs x DP, so that its share is a whole number. */
-static fill_flop outlier_work(const struct slimpack_rank_group *rank_group, enum pass pass,
-                              const struct slimpack_outlier *outlier)
+/* Return FLOPs of a sample x DP / width, a whole number. */
+static fill_flop work_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t sample, int32_t width)
 {
-    struct flop_curve curve = rank_group->split->curve[pass];
-    fill_flop flop = flop_of_prefix(curve, rank_group->request->batch->tokens[outlier->sample]);
-    return flop * (rank_group->split->n_ranks / outlier->width);
+    fill_flop flop = flop_of_prefix(rank_group->split->curve[pass], rank_group->request->batch->tokens[sample]);
+    return flop * (rank_group->split->n_ranks / width);
 }
 
-static fill_flop local_work(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t rank)
+/* Works of a rank that share no MicroPack: its outliers, then its other samples. */
+struct works {
+    fill_flop *work;
+    int32_t n, n_outliers;
+};
+
+/* List the works of a rank. Its other samples are one work, except that with SLIMPACK_CUT_LONG each is its own. */
+static void list_works(const struct slimpack_rank_group *rank_group, enum slimpack_form form, enum pass pass,
+                       int32_t rank, struct works *works)
 {
     const struct slimpack_split *split = rank_group->split;
-    struct flop_curve curve = rank_group->split->curve[pass];
-    fill_flop sum = 0;
-    for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        sum += flop_of_prefix(curve, rank_group->request->batch->tokens[split->local[i]]);
-    return sum * split->n_ranks;
-}
-
-/*
- * List the works of a rank: each outlier, and its other samples together. They share no MicroPack. @return number of
- * works
- */
-static int32_t works_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t rank, fill_flop *work)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < rank_group->split->n_outliers; i++)
-        if (holds(&rank_group->split->outliers[i], rank))
-            work[n++] = outlier_work(rank_group, pass, &rank_group->split->outliers[i]);
-    work[n] = local_work(rank_group, pass, rank);
-    return n + (work[n] > 0);
+    works->n = 0;
+    for (int32_t i = 0; i < split->n_outliers; i++)
+        if (holds(&split->outliers[i], rank))
+            works->work[works->n++] = work_of(rank_group, pass, split->outliers[i].sample, split->outliers[i].width);
+    works->n_outliers = works->n;
+    for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++) {
+        fill_flop work = work_of(rank_group, pass, split->local[i], 1);
+        if (form == SLIMPACK_CUT_LONG || works->n == works->n_outliers)
+            works->work[works->n++] = work;
+        else
+            works->work[works->n - 1] += work;
+    }
 }
 
 static int64_t packs_of(fill_flop work, fill_flop tau)
@@ -72,23 +82,31 @@ static int64_t packs_of(fill_flop work, fill_flop tau)
     return (int64_t)((work + tau - 1) / tau);
 }
 
-static bool suffices(const fill_flop *work, int32_t n, fill_flop tau, int64_t m)
+/* Return whether m MicroPacks, or one for each outlier and one more, suffice. Samples up to tau are packed together. */
+static bool suffices(const struct works *works, enum slimpack_form form, fill_flop tau, int64_t m)
 {
-    int64_t packs = 0;
-    for (int32_t i = 0; i < n; i++)
-        packs += packs_of(work[i], tau);
-    return packs <= (m > n ? m : n);
+    int64_t packs = 0, least = works->n_outliers + (works->n > works->n_outliers);
+    fill_flop rest = 0;
+    for (int32_t i = 0; i < works->n; i++)
+        if (form == SLIMPACK_CUT_LONG && i >= works->n_outliers && works->work[i] <= tau)
+            rest += works->work[i];
+        else
+            packs += packs_of(works->work[i], tau);
+    return packs + packs_of(rest, tau) <= (m > least ? m : least);
 }
 
-/* Return the least work of a MicroPack for which m of them, or one for each of its works, suffice on a rank. */
-static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
+/* Return the least work of a MicroPack for which m of them, or one for each outlier and one more, suffice. */
+static fill_flop tau_of_works(const struct works *works, enum slimpack_form form, int64_t m)
 {
-    fill_flop least = 1, most = 1;
-    for (int32_t i = 0; i < n; i++)
-        most = work[i] > most ? work[i] : most;
+    fill_flop least = 1, most = 1, local = 0;
+    for (int32_t i = 0; i < works->n; i++) {
+        local += i < works->n_outliers ? 0 : works->work[i];
+        most = works->work[i] > most ? works->work[i] : most;
+    }
+    most = local > most ? local : most;
     while (least < most) {
         fill_flop middle = least + (most - least) / 2;
-        if (suffices(work, n, middle, m))
+        if (suffices(works, form, middle, m))
             most = middle;
         else
             least = middle + 1;
@@ -96,16 +114,20 @@ static fill_flop tau_of_rank(const fill_flop *work, int32_t n, int64_t m)
     return most;
 }
 
-/* Return tau_of_rank for all ranks that blocks link, beginning with first_rank. */
-static fill_flop tau_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t first_rank, int64_t m)
+/* Return tau for all ranks that blocks link, beginning with first_rank. */
+static fill_flop tau_of(const struct slimpack_rank_group *rank_group, const struct slimpack_cut *cut, enum pass pass,
+                        int32_t first_rank)
 {
-    int32_t n_ranks = slimpack_linked_ranks(rank_group->split, first_rank);
-    fill_flop *work = check_malloc(((size_t)rank_group->split->n_outliers + 1) * sizeof *work), tau = 1;
+    const struct slimpack_split *split = rank_group->split;
+    int32_t n_ranks = slimpack_linked_ranks(split, first_rank);
+    struct works works = {.work = check_malloc((size_t)rank_group->request->batch->n_samples * sizeof *works.work)};
+    fill_flop tau = 1;
     for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
-        fill_flop own = tau_of_rank(work, works_of(rank_group, pass, rank, work), m);
+        list_works(rank_group, cut->form, pass, rank, &works);
+        fill_flop own = tau_of_works(&works, cut->form, cut->m);
         tau = own > tau ? own : tau;
     }
-    free(work);
+    free(works.work);
     return tau;
 }
 
@@ -122,27 +144,29 @@ static enum plan_formation formation_of(const struct slimpack_rank_group *rank_g
     return PLAN_PACK;
 }
 
-static struct fill fill_of(const struct slimpack_rank_group *rank_group, enum pass pass, const int32_t *sample,
-                           int32_t n_samples)
+/* Return the pass whose FLOPs a pass is cut by. */
+static enum pass flops_of(const struct slimpack_rank_group *rank_group, enum pass pass)
 {
-    return (struct fill){.pass = pass,
-                         .curve = rank_group->split->curve[pass],
-                         .tokens = rank_group->request->batch->tokens,
-                         .sample = sample,
-                         .n_samples = n_samples,
-                         .min_slice = knobs_of(rank_group)->min_slice,
-                         .search = rank_group->search};
+    return knobs_of(rank_group)->asymmetric ? pass : PASS_FORWARD;
 }
 
 /* Divide samples into n MicroPacks of a context degree. */
-static void cut_samples(const struct slimpack_rank_group *rank_group, struct fill *fill, int64_t n, int32_t context,
-                        struct plan_partition *partition)
+static void cut_samples(const struct building *building, enum pass pass, const int32_t *sample, int32_t n_samples,
+                        int64_t n, int32_t context, struct plan_partition *partition)
 {
+    const struct slimpack_rank_group *rank_group = building->rank_group;
+    struct fill fill = {.pass = pass,
+                        .curve = rank_group->split->curve[flops_of(rank_group, pass)],
+                        .tokens = rank_group->request->batch->tokens,
+                        .sample = sample,
+                        .n_samples = n_samples,
+                        .n_micro_batches = n,
+                        .min_slice = building->cut->min_slice,
+                        .search = rank_group->search};
     fill_flop *target = NULL;
-    fill->n_micro_batches = n;
-    if (knobs_of(rank_group)->balance == SLIMPACK_TIME && !fill->whole)
-        fill->target = target = slimpack_time_targets(rank_group->request, fill, context);
-    fill_partition(fill, partition);
+    if (knobs_of(rank_group)->balance == SLIMPACK_TIME)
+        fill.target = target = slimpack_time_targets(rank_group->request, &fill, context);
+    fill_partition(&fill, partition);
     free(target);
 }
 
@@ -150,80 +174,68 @@ static void cut_outlier(const struct building *building, enum pass pass, int32_t
                         struct plan_partition *partition)
 {
     const struct slimpack_outlier *of = &building->rank_group->split->outliers[outlier];
-    struct fill fill = fill_of(building->rank_group, pass, &of->sample, 1);
     int32_t first = partition->n_micro_batches;
-    cut_samples(building->rank_group, &fill, n, of->width, partition);
+    cut_samples(building, pass, &of->sample, 1, n, of->width, partition);
     for (int32_t micro_batch = first; micro_batch < partition->n_micro_batches; micro_batch++) {
         partition->micro_batches[micro_batch].context = of->width;
         partition->micro_batches[micro_batch].group = building->group[outlier];
     }
 }
 
-/* Return the MicroPacks of the other samples: those that outliers leave, but no more than tokens, or whole samples. */
-static int64_t local_packs(const struct slimpack_rank_group *rank_group, int32_t rank, int64_t left)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    const struct slimpack_split *split = rank_group->split;
-    int64_t most = 0;
-    for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-        most += knobs_of(rank_group)->slicing ? rank_group->request->batch->tokens[split->local[i]] : 1;
-    return left < 1 ? 1 : left < most ? left : most;
+    return a < b ? a : b;
 }
 
-/* Run steps 8 and 9. */
-static void cut_rank(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t m,
-                     struct plan_partition *partition)
+/* Run steps 9 and 10: samples share `left` MicroPacks, at least one, by the form of the cut. */
+static void cut_local(const struct building *building, enum pass pass, int32_t rank, fill_flop tau, int64_t left,
+                      struct plan_partition *partition)
 {
     const struct slimpack_rank_group *rank_group = building->rank_group;
     const struct slimpack_split *split = rank_group->split;
+    const int32_t *sample = split->local + split->local_first[rank], *tokens = rank_group->request->batch->tokens;
+    int32_t n_samples = split->local_first[rank + 1] - split->local_first[rank];
+    int64_t sum = 0;
+    for (; n_samples > 0 && building->cut->form == SLIMPACK_CUT_LONG; sample++, n_samples--) {
+        fill_flop work = work_of(rank_group, PASS_FORWARD, *sample, 1);
+        if (work <= tau)
+            break;
+        int64_t n = smaller(packs_of(work, tau), tokens[*sample]);
+        cut_samples(building, pass, sample, 1, n, 1, partition);
+        left -= n;
+    }
+    left = left < 1 ? 1 : left;
+    for (int32_t i = 0; i < n_samples; i++)
+        sum += tokens[sample[i]];
+    if (n_samples > 0 && building->cut->form == SLIMPACK_CUT_ANY)
+        cut_samples(building, pass, sample, n_samples, smaller(left, sum), 1, partition);
+    else if (n_samples > 0)
+        slimpack_pack(rank_group, sample, n_samples, (int32_t)smaller(left, n_samples), partition);
+}
+
+/* Run steps 8 to 10. */
+static void cut_rank(const struct building *building, enum pass pass, int32_t rank, struct plan_partition *partition)
+{
+    const struct slimpack_rank_group *rank_group = building->rank_group;
+    const struct slimpack_split *split = rank_group->split;
+    enum pass by = building->cut->form == SLIMPACK_CUT_ANY ? flops_of(rank_group, pass) : PASS_FORWARD;
+    fill_flop tau = building->tau[by];
+    int64_t m = building->cut->m;
     for (int32_t i = 0; i < split->n_outliers; i++) {
-        if (!holds(&split->outliers[i], rank))
+        const struct slimpack_outlier *outlier = &split->outliers[i];
+        if (!holds(outlier, rank))
             continue;
-        int64_t tokens = rank_group->request->batch->tokens[split->outliers[i].sample];
-        int64_t n = packs_of(outlier_work(rank_group, pass, &split->outliers[i]), tau);
-        n = n > tokens ? tokens : n;
+        int64_t n = smaller(packs_of(work_of(rank_group, by, outlier->sample, outlier->width), tau),
+                            rank_group->request->batch->tokens[outlier->sample]);
         cut_outlier(building, pass, i, n, partition);
         m -= n;
     }
-    int32_t first = split->local_first[rank], n_local = split->local_first[rank + 1] - first;
-    if (n_local > 0) {
-        struct fill fill = fill_of(rank_group, pass, split->local + first, n_local);
-        fill.whole = !knobs_of(rank_group)->slicing;
-        cut_samples(rank_group, &fill, local_packs(rank_group, rank, m), 1, partition);
-    }
+    cut_local(building, pass, rank, tau, m, partition);
     for (int32_t i = 0; i < partition->n_micro_batches; i++) {
         struct plan_micro_batch *micro_batch = &partition->micro_batches[i];
         micro_batch->formation = micro_batch->group >= 0 ? PLAN_SLIM : formation_of(rank_group, partition, micro_batch);
         micro_batch->recompute = (enum recompute)rank_group->request->layout.recompute;
         request_offload(rank_group->request, micro_batch);
-    }
-}
-
-/*
- * Return whether a forward MicroPack and the next hold slices of one sample. Only the last slice and the next
- * MicroPack's first one can be of one sample.
- */
-static bool linked(const struct plan_partition *partition, int32_t micro_batch)
-{
-    const struct plan_micro_batch *next = &partition->micro_batches[micro_batch + 1];
-    return partition->slices[next->first_slice].sample == partition->slices[next->first_slice - 1].sample;
-}
-
-/* Copy the MicroPacks: chains in order, the MicroPacks of each chain in reverse. */
-static void reverse_chains(const struct plan_partition *forward, struct plan_partition *backward)
-{
-    for (int32_t begin = 0, end; begin < forward->n_micro_batches; begin = end) {
-        end = begin + 1;
-        while (end < forward->n_micro_batches && linked(forward, end - 1))
-            end++;
-        for (int32_t i = end - 1; i >= begin; i--) {
-            const struct plan_micro_batch *micro_batch = &forward->micro_batches[i];
-            for (int32_t k = 0; k < micro_batch->n_slices; k++)
-                plan_add_slice(backward, forward->slices[micro_batch->first_slice + k]);
-            struct plan_micro_batch *copy = plan_add_micro_batch(backward);
-            int32_t first_slice = copy->first_slice;
-            *copy = *micro_batch;
-            copy->first_slice = first_slice;
-        }
     }
 }
 
@@ -241,28 +253,25 @@ static int32_t *make_groups(const struct slimpack_rank_group *rank_group, struct
     return group;
 }
 
-void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase)
+void slimpack_build(const struct slimpack_rank_group *rank_group, const struct slimpack_cut *cut,
+                    struct plan_phase *phase)
 {
     int32_t n_ranks = rank_group->n_ranks, end = 0;
-    fill_flop tau[N_PASSES];
     *phase = (struct plan_phase){.n_pipelines = n_ranks};
     phase->pipelines = check_calloc((size_t)n_ranks, sizeof *phase->pipelines);
     for (int32_t i = 0; i < n_ranks; i++)
         phase->pipelines[i].layout = request_pipeline_layout(rank_group->request, rank_group->first_rank + i);
-    struct building building = {rank_group, make_groups(rank_group, phase)};
+    struct building building = {.rank_group = rank_group, .cut = cut, .group = make_groups(rank_group, phase)};
     for (int32_t i = 0; i < n_ranks; i++) {
         int32_t rank = rank_group->first_rank + i;
         struct plan_partition *partition = phase->pipelines[i].partition;
         if (i == end) { /* a component begins */
             end += slimpack_linked_ranks(rank_group->split, rank);
-            for (int pass = 0; pass < N_PASSES; pass++)
-                tau[pass] = tau_of(rank_group, (enum pass)pass, rank, m);
+            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+                building.tau[pass] = tau_of(rank_group, cut, pass, rank);
         }
-        cut_rank(&building, PASS_FORWARD, rank, tau[PASS_FORWARD], m, &partition[PASS_FORWARD]);
-        if (knobs_of(rank_group)->asymmetric)
-            cut_rank(&building, PASS_BACKWARD, rank, tau[PASS_BACKWARD], m, &partition[PASS_BACKWARD]);
-        else
-            reverse_chains(&partition[PASS_FORWARD], &partition[PASS_BACKWARD]);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+            cut_rank(&building, pass, rank, &partition[pass]);
         plan_fill_need(&phase->pipelines[i]);
     }
     free(building.group);
@@ -279,21 +288,20 @@ static int32_t longest_lead(const struct plan_phase *phase)
     return most;
 }
 
-/* Run step 11. */
-static void order_phase(struct plan_phase *phase, enum slimpack_injection policy)
+/* Run step 12. */
+static void order_phase(struct plan_phase *phase, int32_t lead)
 {
-    int32_t lead = longest_lead(phase);
+    int32_t longest = longest_lead(phase);
     for (int32_t i = 0; i < phase->n_pipelines; i++)
-        if (policy == SLIMPACK_NONE)
-            order_long_warm_up(&phase->pipelines[i], lead);
+        if (lead == LONG_WARM_UP)
+            order_long_warm_up(&phase->pipelines[i], longest);
         else
-            order_one_f_one_b(&phase->pipelines[i],
-                              policy == SLIMPACK_PERSISTENT ? ORDER_PERSISTENT : ORDER_JUST_IN_TIME);
+            order_one_f_one_b(&phase->pipelines[i], lead);
 }
 
 struct candidate {
-    int64_t m;
-    enum slimpack_injection policy;
+    struct slimpack_cut cut;
+    int32_t lead;        /* cap of order_one_f_one_b, or LONG_WARM_UP */
     double least_s;      /* lower bound of the end of its passes */
     double least_excess; /* by memory_bound_excess */
 };
@@ -307,8 +315,8 @@ struct choice {
     struct evaluator *evaluator;
     struct evaluation_limits limits;
     int32_t n_candidates, n_resolved, n_unlisted;
-    int64_t unlisted[N_FACTORS]; /* numbers of MicroPacks whose passes exceed the limit of the list */
-    struct candidate candidates[2 * N_FACTORS];
+    struct slimpack_cut unlisted[N_CUTS]; /* cuts whose passes exceed the limit of the list */
+    struct candidate candidates[N_LEADS * N_CUTS];
     struct candidate best; /* defined if n_resolved > 0 */
     struct evaluation evaluation;
     struct plan plan;
@@ -326,28 +334,33 @@ static bool fits(const struct choice *choice)
 
 static bool reaches_target(const struct choice *choice)
 {
-    return fits(choice) && choice->evaluation.makespan_s <= choice->target_s;
+    return fits(choice) && choice->evaluation.makespan_s <= choice->target_s * (1 + TOLERANCE);
 }
 
 /* Return the time after which a plan whose passes end later cannot win. */
 static double useful_s(const struct choice *choice)
 {
-    return fits(choice) ? fmin(choice->limit_s, choice->evaluation.makespan_s) : choice->limit_s;
+    return fits(choice) ? fmin(choice->limit_s, choice->evaluation.makespan_s * (1 - TOLERANCE)) : choice->limit_s;
+}
+
+/* Return the flags of a candidate's plan. */
+static int32_t features_of(const struct slimpack_rank_group *rank_group, const struct candidate *candidate)
+{
+    int32_t order = candidate->lead == LONG_WARM_UP         ? PLAN_LONG_WARM_UP
+                    : candidate->lead == ORDER_JUST_IN_TIME ? PLAN_JUST_IN_TIME
+                                                            : PLAN_PERSISTENT;
+    return (candidate->cut.form == SLIMPACK_CUT_NONE ? 0 : PLAN_SLICED) |
+           (knobs_of(rank_group)->asymmetric ? PLAN_ASYMMETRIC : 0) | order;
 }
 
 static struct plan built(const struct slimpack_rank_group *rank_group, const struct candidate *candidate)
 {
-    static const int32_t order[] = {[SLIMPACK_JUST_IN_TIME] = PLAN_JUST_IN_TIME,
-                                    [SLIMPACK_PERSISTENT] = PLAN_PERSISTENT,
-                                    [SLIMPACK_NONE] = PLAN_LONG_WARM_UP};
-    const struct slimpack_knobs *knobs = knobs_of(rank_group);
     struct plan plan = {.n_phases = 1, .shards = scenario_plan_shards(&rank_group->request->layout)};
     plan.phases = check_calloc(1, sizeof *plan.phases);
-    slimpack_build(rank_group, candidate->m, plan.phases);
-    order_phase(plan.phases, candidate->policy);
+    slimpack_build(rank_group, &candidate->cut, plan.phases);
+    order_phase(plan.phases, candidate->lead);
     for (int32_t i = 0; i < plan.phases->n_pipelines; i++)
-        plan.phases->pipelines[i].features =
-            (knobs->slicing ? PLAN_SLICED : 0) | (knobs->asymmetric ? PLAN_ASYMMETRIC : 0) | order[candidate->policy];
+        plan.phases->pipelines[i].features = features_of(rank_group, candidate);
     return plan;
 }
 
@@ -386,35 +399,55 @@ static int64_t most_packs(const struct slimpack_knobs *knobs)
     return knobs->packer == SLIMPACK_MILP ? MILP_BINARIES / (2 * MILP_WINDOW + 1) + 1 : INT64_MAX;
 }
 
-/*
- * List one number of MicroPacks under each policy, unless its passes exceed the limit. If no forward is injected, all
- * policies give one order, and one is listed.
- */
-static void list_policies(struct choice *choice, int64_t m, double limit_s)
+/* List the caps of the lead that a cut may have, each up to the longest lead. @return number of leads */
+static int32_t leads_of(const struct slimpack_knobs *knobs, int32_t longest, int32_t *lead)
+{
+    int32_t n = 0;
+    if (knobs->injection == SLIMPACK_NONE)
+        lead[n++] = LONG_WARM_UP;
+    if (knobs->injection == SLIMPACK_AUTO || knobs->injection == SLIMPACK_JUST_IN_TIME)
+        lead[n++] = ORDER_JUST_IN_TIME;
+    for (int32_t most = 2; knobs->injection == SLIMPACK_AUTO && n < N_LEADS - 1 && most < longest; most *= 4)
+        lead[n++] = most;
+    if (knobs->injection == SLIMPACK_PERSISTENT || (knobs->injection == SLIMPACK_AUTO && longest > 0))
+        lead[n++] = ORDER_PERSISTENT;
+    return n;
+}
+
+/* List one cut with each lead, unless its passes exceed the limit. */
+static void list_cut(struct choice *choice, const struct slimpack_cut *cut, double limit_s)
 {
     const struct plan_request *request = choice->rank_group.request;
     const struct lower_bound_limit limit = {limit_s, request->batch, choice->least};
-    int32_t wanted = knobs_of(&choice->rank_group)->injection;
-    int32_t first = wanted == SLIMPACK_AUTO ? SLIMPACK_JUST_IN_TIME : wanted, last = first;
-    struct candidate candidate = {.m = m, .policy = (enum slimpack_injection)first};
+    struct candidate candidate = {.cut = *cut};
     struct plan plan = built(&choice->rank_group, &candidate);
     struct lower_bound_price *prices = lower_bound_prices(&plan, request->setting, &limit);
-    if (prices == NULL) {
-        choice->unlisted[choice->n_unlisted++] = m;
-        plan_free(&plan);
-        return;
-    }
-    if (wanted == SLIMPACK_AUTO && longest_lead(plan.phases) > 0)
-        last = SLIMPACK_PERSISTENT;
-    for (int32_t policy = first; policy <= last; policy++) {
-        order_phase(plan.phases, (enum slimpack_injection)policy);
-        candidate.policy = (enum slimpack_injection)policy;
+    int32_t leads[N_LEADS], n = 0;
+    if (prices == NULL)
+        choice->unlisted[choice->n_unlisted++] = *cut;
+    else
+        n = leads_of(request->knobs, longest_lead(plan.phases), leads);
+    for (int32_t i = 0; i < n; i++) {
+        candidate.lead = leads[i];
+        order_phase(plan.phases, candidate.lead);
         candidate.least_s = lower_bound_at_prices_s(&plan, prices) * (1 - 1e-12); /* sums round */
         candidate.least_excess = memory_bound_excess(request, rule_of(&choice->rank_group, 0), &plan);
         choice->candidates[choice->n_candidates++] = candidate;
     }
-    lower_bound_free_prices(&plan, prices);
+    if (prices != NULL)
+        lower_bound_free_prices(&plan, prices);
     plan_free(&plan);
+}
+
+/* Compare two candidates by what they are. */
+static int by_kind(const struct candidate *x, const struct candidate *y)
+{
+    if (x->cut.m != y->cut.m)
+        return COMPARE(x->cut.m, y->cut.m);
+    if (x->cut.form != y->cut.form)
+        return COMPARE(x->cut.form, y->cut.form);
+    return x->cut.min_slice != y->cut.min_slice ? COMPARE(x->cut.min_slice, y->cut.min_slice)
+                                                : COMPARE(x->lead, y->lead);
 }
 
 static int by_bounds(const void *a, const void *b)
@@ -424,29 +457,65 @@ static int by_bounds(const void *a, const void *b)
         return COMPARE(x->least_excess, y->least_excess);
     if (x->least_s != y->least_s)
         return COMPARE(x->least_s, y->least_s);
-    return x->m != y->m ? COMPARE(x->m, y->m) : COMPARE(x->policy, y->policy);
+    return by_kind(x, y);
 }
 
-/* List the candidates that are not listed yet, except those above the limit, and sort all after the first n. */
-static void list_candidates(struct choice *choice, double limit_s, int32_t n)
+/* List the cuts of up to m MicroPacks that are not listed yet, except those above the limit. Sort candidates from the
+ * n-th on. */
+static void list_candidates(struct choice *choice, int64_t m, double limit_s, int32_t n)
 {
-    int64_t unlisted[N_FACTORS];
+    struct slimpack_cut unlisted[N_CUTS];
     int32_t n_unlisted = choice->n_unlisted;
     memcpy(unlisted, choice->unlisted, sizeof unlisted);
     choice->n_unlisted = 0;
     for (int32_t i = 0; i < n_unlisted; i++)
-        list_policies(choice, unlisted[i], limit_s);
+        if (unlisted[i].m > m)
+            choice->unlisted[choice->n_unlisted++] = unlisted[i];
+        else
+            list_cut(choice, &unlisted[i], limit_s);
     qsort(choice->candidates + n, (size_t)(choice->n_candidates - n), sizeof *choice->candidates, by_bounds);
+}
+
+/* Return the most samples of a rank that no other rank shares. */
+static int32_t most_local(const struct slimpack_rank_group *rank_group)
+{
+    int32_t most = 0;
+    for (int32_t rank = rank_group->first_rank; rank < rank_group->first_rank + rank_group->n_ranks; rank++) {
+        int32_t n = rank_group->split->local_first[rank + 1] - rank_group->split->local_first[rank];
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* Open the cuts of m MicroPacks. Whole samples are more than m / 2, as fewer have the same cuts with fewer MicroPacks.
+ */
+static void open_cuts(struct choice *choice, int64_t m)
+{
+    const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
+    bool whole = !knobs->slicing || m < 2 * most_local(&choice->rank_group);
+    for (enum slimpack_form form = SLIMPACK_CUT_ANY; form <= SLIMPACK_CUT_NONE; form++)
+        if (form == SLIMPACK_CUT_NONE ? whole : knobs->slicing)
+            choice->unlisted[choice->n_unlisted++] = (struct slimpack_cut){m, form, knobs->min_slice};
+}
+
+/* Return the MicroPacks of a rank with the largest factor; micro_packs: no more are tried. */
+static int64_t largest_m(const struct choice *choice)
+{
+    const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
+    return knobs->micro_packs > 0 || knobs->packer == SLIMPACK_MILP
+               ? INT32_MAX
+               : knobs->max_factor * choice->rank_group.request->layout.pp;
 }
 
 static void open_candidates(struct choice *choice)
 {
     const struct slimpack_knobs *knobs = knobs_of(&choice->rank_group);
-    for (int32_t i = 0; i < N_FACTORS && factors[i] <= (knobs->micro_packs > 0 ? 1 : knobs->max_factor); i++) {
-        int64_t m = knobs->micro_packs > 0 ? knobs->micro_packs : factors[i] * choice->rank_group.request->layout.pp;
-        if (m <= most_packs(knobs))
-            choice->unlisted[choice->n_unlisted++] = m;
-    }
+    int64_t stages = choice->rank_group.request->layout.pp;
+    if (knobs->micro_packs > 0)
+        open_cuts(choice, knobs->micro_packs);
+    for (int32_t i = 0; knobs->micro_packs == 0 && i < N_FACTORS && factors[i] <= knobs->max_factor; i++)
+        if (factors[i] * stages <= most_packs(knobs))
+            open_cuts(choice, factors[i] * stages);
 }
 
 /* Return whether a candidate may win or reach the target. One that by itself exceeds memory comes last. */
@@ -457,12 +526,12 @@ static bool is_promising(const struct choice *choice, const struct candidate *ca
 }
 
 /* Resolve listed candidates from *next on while they are promising, until one reaches the target. */
-static bool try_candidates(struct choice *choice, const struct candidate *known, double limit_s, int32_t *next,
-                           struct error *err)
+static bool try_listed(struct choice *choice, const struct candidate *known, double limit_s, int32_t *next,
+                       struct error *err)
 {
     for (; *next < choice->n_candidates && !reaches_target(choice); ++*next) {
         const struct candidate *candidate = &choice->candidates[*next];
-        bool is_known = known != NULL && candidate->m == known->m && candidate->policy == known->policy;
+        bool is_known = known != NULL && by_kind(candidate, known) == 0;
         if (!is_promising(choice, candidate, fmin(limit_s, useful_s(choice))))
             break;
         if (!is_known && !try_candidate(choice, candidate, err))
@@ -472,27 +541,32 @@ static bool try_candidates(struct choice *choice, const struct candidate *known,
 }
 
 /*
- * Run steps 12 and 13. Only candidates whose bound is no later than the target can reach it, so the others are listed
- * only if none does. This saves most of the time of bounds.
+ * Run steps 13 and 14. Only candidates whose bound is no later than the target can reach it, so the others are listed
+ * only if none does. Few MicroPacks come first: their best limits the list of many. Both save most of the time of
+ * bounds.
  * @param known  candidate of another component, tried first; NULL: none
  */
 static bool choose(struct choice *choice, const struct candidate *known, struct error *err)
 {
+    const int64_t stages = choice->rank_group.request->layout.pp, most[] = {factors[N_EARLY - 1] * stages, INT64_MAX};
     int32_t next = 0;
     if (known != NULL && !try_candidate(choice, known, err))
         return false;
-    if (reaches_target(choice))
-        return true;
-    open_candidates(choice);
-    if (choice->target_s > 0) {
-        list_candidates(choice, fmin(choice->target_s, useful_s(choice)), 0);
-        if (!try_candidates(choice, known, choice->target_s, &next, err))
+    if (!reaches_target(choice))
+        open_candidates(choice);
+    for (int i = choice->target_s > 0 ? 0 : 2; i < 4 && !reaches_target(choice); i++) {
+        double limit_s = i < 2 ? choice->target_s : INFINITY;
+        list_candidates(choice, most[i % 2], fmin(limit_s, useful_s(choice)), next);
+        if (!try_listed(choice, known, limit_s, &next, err))
             return false;
     }
-    if (reaches_target(choice))
-        return true;
-    list_candidates(choice, useful_s(choice), next);
-    return try_candidates(choice, known, INFINITY, &next, err);
+    for (int64_t m = 2 * largest_m(choice); !fits(choice) && m / 2 < most_local(&choice->rank_group); m *= 2) {
+        open_cuts(choice, m);
+        list_candidates(choice, m, choice->limit_s, next);
+        if (!try_listed(choice, known, INFINITY, &next, err))
+            return false;
+    }
+    return true;
 }
 
 /* With packer milp, divide the best candidate anew, and keep the result if it is better. */
@@ -642,47 +716,36 @@ static bool same_outliers(const struct slimpack_split *a, const struct slimpack_
     return a->n_outliers == b->n_outliers && (size == 0 || memcmp(a->outliers, b->outliers, size) == 0);
 }
 
-/* Keep the best plan of all merge rules. memory_bytes: memory of a rank that decides outliers. */
-static bool solve_merges(const struct plan_request *request, const struct batch_bound_pass *least, double memory_bytes,
-                         struct solution *best, struct error *err)
-{
-    struct plan_request tighter = *request;
-    struct slimpack_split before = {0};
-    const struct evaluation_limits limits = limits_of(request);
-    enum slimpack_merge merge;
-    bool ok = true;
-    tighter.memory_bytes = memory_bytes;
-    for (int32_t i = 0; ok && slimpack_nth_merge(request, i, &merge); i++) {
-        struct slimpack_split split;
-        struct solution other = {0};
-        bool has_fit = best->plan.n_phases > 0 && evaluation_exceeds(&best->worst, &limits) == EXCEEDED_NONE;
-        double limit_s = has_fit ? best->worst.makespan_s : request->limit_s > 0 ? request->limit_s : INFINITY;
-        slimpack_split(&tighter, merge, &split);
-        if (i == 0 || !same_outliers(&split, &before)) {
-            ok = solve(request, &split, least, limit_s, &other, err);
-            keep_better(request, best, &other);
-        }
-        slimpack_split_free(&before);
-        before = split;
-    }
-    slimpack_split_free(&before);
-    return ok;
-}
-
-/* Run step 14. */
+/* Run step 15. */
 static bool solve_all(const struct plan_request *request, struct plan *plan, struct error *err)
 {
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
     const struct evaluation_limits limits = limits_of(request);
     struct batch_bound_pass least[N_PASSES];
+    struct slimpack_split splits[SLIMPACK_N_MERGES];
+    int32_t n = 0;
+    bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         least[pass] = batch_bound_pass_of(request, pass);
-    bool ok = solve_merges(request, least, request->memory_bytes, &best, err);
-    double excess = ok && best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
-    if (excess > 0 && excess < SLIMPACK_SMALL_EXCESS)
-        ok = solve_merges(request, least, (1 - SLIMPACK_SMALL_EXCESS) * request->memory_bytes, &best, err);
+    for (; ok && n < SLIMPACK_N_MERGES && slimpack_nth_split(request, n, &splits[n]); n++) {
+        struct solution other = {0};
+        bool has_fit = best.plan.n_phases > 0 && evaluation_exceeds(&best.worst, &limits) == EXCEEDED_NONE;
+        double limit_s = has_fit                ? best.worst.makespan_s * (1 - TOLERANCE)
+                         : request->limit_s > 0 ? request->limit_s
+                                                : INFINITY;
+        bool known = false;
+        for (int32_t i = 0; i < n; i++)
+            known = known || same_outliers(&splits[n], &splits[i]);
+        double excess = best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
+        if (known || (n >= SLIMPACK_NEIGHBOURS && excess > NEAR_EXCESS))
+            continue;
+        ok = solve(request, &splits[n], least, limit_s, &other, err);
+        keep_better(request, &best, &other);
+    }
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         free(least[pass].attention_s);
+    while (n > 0)
+        slimpack_split_free(&splits[--n]);
     if (ok)
         *plan = best.plan;
     else
@@ -721,20 +784,21 @@ static bool slimpack_plan(const struct plan_request *request, void *state, struc
 
 static const struct schema_key knobs[] = {
     {"asymmetric", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
-     "divide the backward pass into MicroPacks of its own, by backward FLOPs",
+     "divide the backward pass by backward FLOPs; false: by forward FLOPs",
      offsetof(struct slimpack_knobs, asymmetric)},
     {"dp_merge", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "let several DP ranks share an outlier by context parallelism",
      offsetof(struct slimpack_knobs, dp_merge)},
     {"merge_threshold", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
      "a sample is an outlier if it has more than this many times the mean FLOPs of a rank",
      offsetof(struct slimpack_knobs, merge_threshold)},
-    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "slice the samples of a single rank; outliers are always sliced",
+    {"slicing", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
+     "slice the samples of a single rank where it pays; outliers are always sliced",
      offsetof(struct slimpack_knobs, slicing)},
     {"min_slice", SCHEMA_INT, "tokens", 0, 1073741824, "0", NULL, "a shorter slice joins its neighbour",
      offsetof(struct slimpack_knobs, min_slice)},
     {"injection", SCHEMA_CHOICE, "-", 0, 0, "auto", "auto|just-in-time|persistent|none",
      "after an injected forward the lead shrinks again, or stays; none: the warm-up is so long that no forward is "
-     "injected; auto: the faster of the first two",
+     "injected; auto: the fastest of the first two and leads of at most 2 and 8",
      offsetof(struct slimpack_knobs, injection)},
     {"balance", SCHEMA_CHOICE, "-", 0, 0, "flop", "flop|time",
      "quantity that is equal in all MicroPacks: FLOPs, or the cost model's seconds on the last stage",
@@ -747,7 +811,7 @@ static const struct schema_key knobs[] = {
      offsetof(struct slimpack_knobs, packer)},
     {"micro_packs", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL, "MicroPacks of a rank; 0: search among factors x stages",
      offsetof(struct slimpack_knobs, micro_packs)},
-    {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries",
+    {"max_factor", SCHEMA_INT, "-", 1, 128, "64", NULL, "largest factor that the search tries if any plan fits",
      offsetof(struct slimpack_knobs, max_factor)},
     {"replica_micro_packs", SCHEMA_BOOL, "-", 0, 0, "true", NULL,
      "each DP rank (or block of merged ranks) has its own factor",

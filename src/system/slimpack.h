@@ -2,33 +2,35 @@
 /**
  * SlimPack's solver. FLOPs are forward FLOPs of one layer, in exact integers; ties go to the lower index.
  *
- *  1. f is a sample's FLOPs, C their sum over DP. Samples go to DP ranks by descending f.
- *  2. A sample is an outlier if f > merge_threshold C, or if its tokens exceed slimpack_rank_tokens.
+ *  1. f is a sample's FLOPs and C their sum over DP. Samples go to DP ranks by descending f.
+ *  2. A sample is an outlier if f > merge_threshold C, or if its tokens exceed the capacity of the merge rule.
  *  3. DP-Merge: the width g of an outlier divides the width before, at first DP. It is the least for which f/g <= C and
- *     a rank has memory for its tokens. The aligned block of g ranks with the least load runs it with CP = g.
- *  4. Any other sample goes to the least loaded rank.
- *  5. A component is a rank, or all ranks that blocks link. Each component chooses for itself, the most loaded one
- *     first. Without replica_micro_packs all ranks choose together.
- *  6. A candidate is m MicroPacks a rank and an injection policy. m is `micro_packs`, or i x stages with i = 1, 2, 3,
- * 4, 6,
- *     ... up to max_factor.
+ *     tokens/g are within the capacity.
+ *  4. The aligned block of g ranks with the least load runs it with CP = g. Any other sample goes to the least loaded
+ *     rank.
+ *  5. A component is a rank, or all ranks that blocks link. Each chooses for itself, the most loaded one first. Without
+ *     replica_micro_packs all ranks choose together.
+ *  6. A candidate is m MicroPacks, a form (enum slimpack_form) and a lead. m is `micro_packs`, or i x stages with i =
+ * 1, 2, 3, 4, 6, ... up to max_factor. While nothing fits, m doubles until a rank has as many as samples.
  *  7. tau is the least work of a MicroPack for which m suffice on every rank of a component, or one for each outlier.
  *  8. Outliers come first, in order of step 3: ceil((f/g) / tau) slices of equal FLOPs, each a MicroPack of its own.
- *  9. The other samples, by descending f, fill the n MicroPacks that are left. MicroPack k is full when the running sum
- *     reaches (k+1)/n of their FLOPs (packing/fill.h).
- * 10. Asymmetric: steps 7 to 9 again with backward FLOPs, each sample from its end. Otherwise forward MicroPacks run
- *     backward, those that share a sample in reverse.
- * 11. The order is 1F1B with injected forwards (plan/order.h).
- * 12. Candidates are resolved by ascending lower bound while it is not above the best. Candidates whose orders by
- *     themselves exceed memory (packing/memory_bound.h) come last. The fastest that fits wins, otherwise the one of
- *     least excess.
- * 13. A component after the first takes the first candidate that fits and ends no later than the slowest so far. It
- *     tries that one's candidate first.
- * 14. Steps 2 to 13 run for each merge rule (enum slimpack_merge), and the best plan stays. If it exceeds memory by
- *     less than 5%, they run once more, with 5% less memory in step 2.
+ *     So a rank with outliers may have fewer than m MicroPacks, no multiple of the stages.
+ *  9. Form any: the other samples, by descending f, fill the n MicroPacks that are left. MicroPack k is full when the
+ *     running sum reaches (k+1)/n of their FLOPs (packing/fill.h).
+ * 10. Form long: samples with f > tau are sliced as in step 8, and the others stay whole. Form none: all stay whole.
+ *     Whole samples are packed by slimpack_pack.
+ * 11. Asymmetric: backward MicroPacks are cut by backward FLOPs, each sample from its end. Otherwise they are cut
+ *     likewise by forward FLOPs.
+ * 12. The order is 1F1B with injected forwards and a lead of at most 0, 2, 8, or any number (plan/order.h).
+ * 13. Candidates are resolved by ascending lower bound while it is below the best by 0.1%, those of small m first.
+ *     Candidates whose orders by themselves exceed memory (packing/memory_bound.h) come last. The fastest that fits
+ *     wins, otherwise the one of least excess.
+ * 14. A component after the first takes the first candidate that fits and ends no later than 0.1% after the slowest so
+ *     far. It tries that one's candidate first.
+ * 15. Steps 2 to 14 run for each merge rule (slimpack_nth_split), and the best plan stays.
  *
- * Source: SlimPack section 4. Added here are memory in step 2, divisors, the least tau, bounds, step 13 and two merge
- * rules.
+ * Source: SlimPack section 4. Added here are memory in step 2, divisors, the least tau, whole samples by FLOPs, leads,
+ * bounds, step 14 and merge rules.
  */
 #ifndef SLIMSIM_SYSTEM_SLIMPACK_H
 #define SLIMSIM_SYSTEM_SLIMPACK_H
@@ -37,8 +39,8 @@
 #include "system/system.h"
 
 /**
- * Order of forwards that a backward needs early (plan/order.h). AUTO: the faster of the next two; NONE: a warm-up so
- * long that no forward is injected.
+ * Order of forwards that a backward needs early (plan/order.h). AUTO: the fastest of the next two and leads of at most
+ * 2 and 8; NONE: a warm-up so long that no forward is injected.
  */
 enum slimpack_injection { SLIMPACK_AUTO, SLIMPACK_JUST_IN_TIME, SLIMPACK_PERSISTENT, SLIMPACK_NONE };
 
@@ -50,9 +52,6 @@ enum slimpack_setting { SLIMPACK_OF_PLAN, SLIMPACK_BY_UNIT };
 
 /** Function that chooses the boundaries of MicroPacks: fill_ends, or fill_milp after it. */
 enum slimpack_packer { SLIMPACK_FILL, SLIMPACK_MILP };
-
-/** If the best plan exceeds memory by less than this share, step 14 runs once more. */
-#define SLIMPACK_SMALL_EXCESS 0.05
 
 /** The knobs; their table (slimpack.c) gives the meaning of each. */
 struct slimpack_knobs {
@@ -81,30 +80,44 @@ struct slimpack_split {
     fill_flop *load;                   /* of each rank, forward FLOPs x n_ranks, so that shares are whole numbers */
 };
 
-/** Rules that make a sample an outlier. */
+/** Rules that make a sample an outlier. The capacity is a rank's memory (slimpack_rank_tokens), or infinite. */
 enum slimpack_merge {
     SLIMPACK_MERGE, /* FLOPs, or memory with the plan's recomputation and offload */
     /* FLOPs over C / k: k = 1, 2, 4, ..., DP until no rank has more than 1.1 C; the most even k stays */
     SLIMPACK_MERGE_EVEN,
     SLIMPACK_MERGE_ADAPTED, /* FLOPs, or memory with all that `auto` may offload and recompute */
-    SLIMPACK_MERGE_NONE     /* dp_merge: false */
+    SLIMPACK_MERGE_NONE     /* no sample is */
 };
-
-/** Return the n-th merge rule that knobs and offload allow, from 0 on. @return false: there is none */
-bool slimpack_nth_merge(const struct plan_request *request, int32_t n, enum slimpack_merge *merge);
 
 /** Return the request without the plan's offload if MicroPacks have their own. */
 struct plan_request slimpack_request(const struct plan_request *request);
 
-/** Run steps 1 to 4. With cp_type ulysses a width also divides the heads. It divides those of keys and values or copies
- * them. */
-void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split);
-void slimpack_split_free(struct slimpack_split *split);
+/**
+ * Run steps 1 to 4. With cp_type ulysses a width also divides the heads. It divides those of keys and values or copies
+ * them.
+ * @param more  the capacity is that with which so many samples more exceed it; negative: fewer; 0: the rule's own
+ */
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t more,
+                    struct slimpack_split *split);
+
+/** Most merge rules. From SLIMPACK_NEIGHBOURS on they are neighbours of the first. */
+enum { SLIMPACK_NEIGHBOURS = 3, SLIMPACK_N_MERGES = 7 };
 
 /**
- * Return the seconds of the most loaded rank, for the merge rule and the memory of step 14 with which
- * these are least.
+ * Run steps 1 to 4 for the n-th merge rule, from 0 on.
+ *
+ * 1. Rules are SLIMPACK_MERGE, EVEN and NONE. Without dp_merge there is only NONE.
+ * 2. If offload or recomputation adapts to memory, ADAPTED follows.
+ * 3. Otherwise neighbours follow if a rank has memory for less than two of the longest sample. They merge one or two
+ *    samples more or fewer, so that more memory does not make a plan slower.
+ *
+ * @return false: there is no such rule
  */
+bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct slimpack_split *split);
+
+void slimpack_split_free(struct slimpack_split *split);
+
+/** Return the seconds of the most loaded rank, for the merge rule with which these are least. */
 double slimpack_lower_bound_s(const struct plan_request *request);
 
 /**
@@ -126,11 +139,30 @@ struct slimpack_rank_group {
     struct fill_search *search; /* of packer milp; NULL: the exact fill */
 };
 
+/** The samples of a single rank that may be cut. */
+enum slimpack_form {
+    SLIMPACK_CUT_ANY,  /* all */
+    SLIMPACK_CUT_LONG, /* those with more FLOPs than a MicroPack */
+    SLIMPACK_CUT_NONE,
+};
+
+/** The division of a rank's samples into MicroPacks. */
+struct slimpack_cut {
+    int64_t m; /* MicroPacks of a rank */
+    enum slimpack_form form;
+    int64_t min_slice; /* [tokens] */
+};
+
+/** Run steps 7 to 11: the MicroPacks of a phase without orders. Its groups are the blocks inside. */
+void slimpack_build(const struct slimpack_rank_group *rank_group, const struct slimpack_cut *cut,
+                    struct plan_phase *phase);
+
 /**
- * Run steps 7 to 10 with m MicroPacks a rank: the MicroPacks of a phase without orders. Its groups are the
- * blocks inside.
+ * Put whole samples into n MicroPacks. Each, most FLOPs first, goes into the MicroPack of the fewest FLOPs that stays
+ * within `context` tokens. If there is none, it goes into that of the fewest tokens.
  */
-void slimpack_build(const struct slimpack_rank_group *rank_group, int64_t m, struct plan_phase *phase);
+void slimpack_pack(const struct slimpack_rank_group *rank_group, const int32_t *sample, int32_t n_samples, int32_t n,
+                   struct plan_partition *partition);
 
 /**
  * Return targets for fill_cut that make MicroPacks equal in seconds of the pass on the last stage (balance: time). The

@@ -108,14 +108,6 @@ struct plan_request slimpack_request(const struct plan_request *request)
     return own;
 }
 
-bool slimpack_nth_merge(const struct plan_request *request, int32_t n, enum slimpack_merge *merge)
-{
-    const struct slimpack_knobs *knobs = request->knobs;
-    bool adapts = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO || knobs->recompute == SLIMPACK_BY_UNIT;
-    *merge = knobs->dp_merge ? (enum slimpack_merge)n : SLIMPACK_MERGE_NONE;
-    return n < (!knobs->dp_merge ? 1 : adapts ? 3 : 2);
-}
-
 static void split_by(const struct plan_request *request, const struct rule *rule, struct slimpack_split *split)
 {
     const struct slimpack_knobs *knobs = request->knobs;
@@ -163,16 +155,34 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, struct slimpack_split *split)
+/* Return the capacity with which `more` more samples exceed it than exceed `capacity`. */
+static double neighbour_of(const struct batch *batch, double capacity, int32_t more)
 {
-    struct rule rule = {merge != SLIMPACK_MERGE_NONE,
-                        merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED
-                            ? (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED)
-                            : INFINITY};
-    split_by(request, &rule, split);
-    if (merge != SLIMPACK_MERGE_EVEN)
-        return;
-    for (rule.parts = 2; rule.parts <= request->layout.dp; rule.parts *= 2) {
+    int32_t *order = samples_by_length(batch), n = 0;
+    while (n < batch->n_samples && batch->tokens[order[n]] > capacity)
+        n++;
+    n += more;
+    capacity = n < 0                  ? INFINITY
+               : n < batch->n_samples ? batch->tokens[order[n]]
+                                      : batch->tokens[order[batch->n_samples - 1]] - 1;
+    free(order);
+    return capacity;
+}
+
+/* Return whether a rank has memory for less than two of the longest sample. */
+static bool is_scarce(const struct plan_request *request)
+{
+    double capacity = (double)slimpack_rank_tokens(request, false);
+    for (int32_t i = 0; i < request->batch->n_samples; i++)
+        if (2.0 * request->batch->tokens[i] > capacity)
+            return true;
+    return false;
+}
+
+/* Make a split even: rule.parts = 2, 4, ..., DP until no rank has more than 1.1 C. */
+static void even_out(const struct plan_request *request, struct slimpack_split *split)
+{
+    for (struct rule rule = {2, INFINITY}; rule.parts <= request->layout.dp; rule.parts *= 2) {
         struct slimpack_split other, worse;
         if (100 * fullest_of(split) <= EVEN_PERCENT * split->total)
             break;
@@ -184,6 +194,43 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
         }
         slimpack_split_free(&worse);
     }
+}
+
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t more,
+                    struct slimpack_split *split)
+{
+    bool by_memory = merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED;
+    struct rule rule = {merge != SLIMPACK_MERGE_NONE, INFINITY};
+    if (by_memory)
+        rule.capacity = (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED);
+    if (more != 0)
+        rule.capacity = neighbour_of(request->batch, rule.capacity, more);
+    split_by(request, &rule, split);
+    if (merge == SLIMPACK_MERGE_EVEN)
+        even_out(request, split);
+}
+
+bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct slimpack_split *split)
+{
+    static const struct {
+        enum slimpack_merge merge;
+        int32_t more;
+    } rules[] = {{SLIMPACK_MERGE, 0},  {SLIMPACK_MERGE_EVEN, 0}, {SLIMPACK_MERGE_NONE, 0}, {SLIMPACK_MERGE, -2},
+                 {SLIMPACK_MERGE, -1}, {SLIMPACK_MERGE, 1},      {SLIMPACK_MERGE, 2}};
+    const struct slimpack_knobs *knobs = request->knobs;
+    bool adapts = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO || knobs->recompute == SLIMPACK_BY_UNIT;
+    if (!knobs->dp_merge || request->layout.dp == 1) {
+        if (n == 0)
+            slimpack_split(request, SLIMPACK_MERGE_NONE, 0, split);
+        return n == 0;
+    }
+    if (adapts && n == SLIMPACK_NEIGHBOURS)
+        slimpack_split(request, SLIMPACK_MERGE_ADAPTED, 0, split);
+    else if (n < SLIMPACK_NEIGHBOURS || (!adapts && n < SLIMPACK_N_MERGES && is_scarce(request)))
+        slimpack_split(request, rules[n].merge, rules[n].more, split);
+    else
+        return false;
+    return true;
 }
 
 int32_t slimpack_linked_ranks(const struct slimpack_split *split, int32_t first_rank)
@@ -275,16 +322,11 @@ double slimpack_lower_bound_s(const struct plan_request *request)
 {
     struct plan_request own = slimpack_request(request);
     double *sample_s = check_malloc((size_t)request->batch->n_samples * sizeof *sample_s), least_s = INFINITY;
-    enum slimpack_merge merge;
+    struct slimpack_split split;
     batch_bound_samples_s(request, sample_s);
-    for (int again = 0; again < 2; again++) { /* step 14 may run once more */
-        for (int32_t i = 0; slimpack_nth_merge(request, i, &merge); i++) {
-            struct slimpack_split split;
-            slimpack_split(&own, merge, &split);
-            least_s = fmin(least_s, most_loaded_s(&split, sample_s));
-            slimpack_split_free(&split);
-        }
-        own.memory_bytes *= 1 - SLIMPACK_SMALL_EXCESS;
+    for (int32_t i = 0; slimpack_nth_split(&own, i, &split); i++) {
+        least_s = fmin(least_s, most_loaded_s(&split, sample_s));
+        slimpack_split_free(&split);
     }
     free(sample_s);
     return least_s;
