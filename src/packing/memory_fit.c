@@ -111,6 +111,8 @@ static bool change_rank(struct memory_fit_round *fitting, int32_t dag_rank)
     struct memory_fit_excess excess = {
         .pipe = pipe, .dag_rank = dag_rank, .stage = fitting->dag->ranks[dag_rank].stage};
     excess.stage_setting = dag_setting(fitting->request->setting, &pipe->plan->layout, excess.stage);
+    if (pipe->plan->partition[PASS_FORWARD].n_micro_batches == 0)
+        return false;
     if (fitting->rule.offload)
         open_offload(pipe->plan);
     bool offloaded = memory_fit_relieve(fitting, &excess);

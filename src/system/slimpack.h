@@ -101,15 +101,15 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
                     struct slimpack_split *split);
 
 /** Most merge rules. From SLIMPACK_NEIGHBOURS on they are neighbours of the first. */
-enum { SLIMPACK_NEIGHBOURS = 3, SLIMPACK_N_MERGES = 7 };
+enum { SLIMPACK_NEIGHBOURS = 3, SLIMPACK_N_MERGES = 9 };
 
 /**
  * Run steps 1 to 4 for the n-th merge rule, from 0 on.
  *
  * 1. Rules are SLIMPACK_MERGE, EVEN and NONE. Without dp_merge there is only NONE.
  * 2. If offload or recomputation adapts to memory, ADAPTED follows.
- * 3. Otherwise neighbours follow if a rank has memory for less than two of the longest sample. They merge one or two
- *    samples more or fewer, so that more memory does not make a plan slower.
+ * 3. Otherwise neighbours follow if ranks have at most 32 samples, and memory for less than two of the longest. They
+ *    merge up to 2 samples fewer or up to 8 more, so that more memory does not make a plan slower.
  *
  * @return false: there is no such rule
  */

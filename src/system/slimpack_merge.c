@@ -10,7 +10,7 @@
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
-enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 32 };
 
 /*
  * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
@@ -169,9 +169,14 @@ static double neighbour_of(const struct batch *batch, double capacity, int32_t m
     return capacity;
 }
 
-/* Return whether a rank has memory for less than two of the longest sample. */
+/*
+ * Return whether neighbours of a merge may pay: a rank has few samples, so each is much of its work, and memory for
+ * less than two of the longest.
+ */
 static bool is_scarce(const struct plan_request *request)
 {
+    if (request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
+        return false;
     double capacity = (double)slimpack_rank_tokens(request, false);
     for (int32_t i = 0; i < request->batch->n_samples; i++)
         if (2.0 * request->batch->tokens[i] > capacity)
@@ -215,8 +220,9 @@ bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct sl
     static const struct {
         enum slimpack_merge merge;
         int32_t more;
-    } rules[] = {{SLIMPACK_MERGE, 0},  {SLIMPACK_MERGE_EVEN, 0}, {SLIMPACK_MERGE_NONE, 0}, {SLIMPACK_MERGE, -2},
-                 {SLIMPACK_MERGE, -1}, {SLIMPACK_MERGE, 1},      {SLIMPACK_MERGE, 2}};
+    } rules[] = {{SLIMPACK_MERGE, 0},  {SLIMPACK_MERGE_EVEN, 0}, {SLIMPACK_MERGE_NONE, 0},
+                 {SLIMPACK_MERGE, -2}, {SLIMPACK_MERGE, -1},     {SLIMPACK_MERGE, 1},
+                 {SLIMPACK_MERGE, 2},  {SLIMPACK_MERGE, 4},      {SLIMPACK_MERGE, 8}};
     const struct slimpack_knobs *knobs = request->knobs;
     bool adapts = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO || knobs->recompute == SLIMPACK_BY_UNIT;
     if (!knobs->dp_merge || request->layout.dp == 1) {
