@@ -129,9 +129,8 @@ TEST(slimpack__injects_a_forward_for_six_samples_in_five_micro_batches)
     hand_request_free(&hand);
 }
 
-/* Four samples of 4 (F = 72) go into 3 MicroPacks of 96, with boundaries at 1 1/3 and 2 2/3 samples. F = 24 is at 1.77,
- * 48 at 3. Backward each sample runs from its end, by forward FLOPs too: F = 48 is left of sample 1, and 24 of sample
- * 2. */
+/* Four samples of 4 (F = 72) go into 3 MicroPacks of 96: F = 24 is at 1.77, 48 at 3. Backward F = 48 is left of sample
+ * 1, and 24 of sample 2. */
 TEST(slimpack__cuts_symmetric_micro_batches_by_forward_flops)
 {
     struct hand_request hand;
@@ -141,7 +140,6 @@ TEST(slimpack__cuts_symmetric_micro_batches_by_forward_flops)
     build(&hand, "asymmetric: false", 3, &phase);
     CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_FORWARD]), "[0:0-4 1:0-2] [1:2-4 2:0-3] [2:3-4 3:0-4]");
     CHECK_TEXT(hand_cut_text(&phase.pipelines->partition[PASS_BACKWARD]), "[0:0-4 1:3-4] [1:0-3 2:2-4] [2:0-2 3:0-4]");
-    check_needs(phase.pipelines, 3, (int32_t[]){2, 3, 3});
     plan_phase_free(&phase);
     hand_request_free(&hand);
 }
@@ -792,10 +790,9 @@ TEST(slimpack_lower_bound__is_the_most_loaded_rank)
 
 TEST(slimpack__is_no_slower_than_whole_samples)
 {
-    uint64_t seed = 83;
-    for (int32_t round = 0; round < 40; round++) {
-        struct hand_request hand;
-        random_request(&hand, round, &seed);
+    struct hand_request hand;
+    for (uint64_t seed = 83, round = 0; round < 40; round++) {
+        random_request(&hand, (int32_t)round, &seed);
         hand.request.memory_bytes = 1e18;
         CHECK_TRUE(solve(&hand, "").makespan_s <= 1.005 * solve(&hand, "slicing: false").makespan_s);
         hand_request_free(&hand);
