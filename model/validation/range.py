@@ -23,6 +23,14 @@ TRUSTED = ("A", "A-")
 P95 = statistics.NormalDist().inv_cdf(0.95)
 ERRORS_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
+# Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. docs/model.md, "How sure", has
+# the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
+source: >-
+  throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
+  rows, as `slimsim validate` predicts it
+"""
+HEAD = """\
+# SPDX-License-Identifier: GPL-3.0-or-later
 # The range of the measured runs, by model/validation/range.py. A report names what lies outside.
 source: >-
   {} training runs of model/validation/training_*.csv whose throughput `slimsim validate` compares; their sequences all

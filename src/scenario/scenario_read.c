@@ -130,8 +130,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(communication.dp_overlap)},
     {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "1", NULL,
      "share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first", FIELD(memory_limit)},
-    {"fits", SCHEMA_CHOICE, "-", 0, 0, "yes", SCENARIO_FITS,
-     "plans that systems make, searches rank and capacity buys: yes: those that fit surely; tight: also those that fit "
+    {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
+     "plans that systems make, searches rank and capacity buys: sure: those that fit surely; tight: also those that fit "
      "only if PyTorch's allocator reserves little beside what is allocated (docs/model.md, \"Reserved memory\")",
      FIELD(fits)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL,
@@ -394,7 +394,7 @@ static void set_fits(const struct scenario *scenario, struct schema_key *keys)
 {
     while (strcmp(keys->name, "fits") != 0)
         keys++;
-    keys->fallback = scenario->fits == SCENARIO_FITS_TIGHT ? "tight" : "yes";
+    keys->fallback = scenario->fits == SCENARIO_FITS_TIGHT ? "tight" : "sure";
 }
 
 /** Read keys, and no file except the framework's. systems_ok: whether the keys of systems are right */

@@ -20,7 +20,7 @@ const struct schema_key system_entry_keys[] = {
      "of plan_space.offload; auto: as slimpack and bytescale decide themselves, other systems as plan. If never comes "
      "from the framework, a share above 0 that the scenario gives means plan",
      SYSTEM(plan.offload_mode)},
-    {"fits", SCHEMA_CHOICE, "-", 0, 0, "yes", SCENARIO_FITS,
+    {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
      "plans that this system may use, as the scenario's key `fits`, which is the default", SYSTEM(plan.fits)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "number of pipeline stages", SYSTEM(plan.pp)},

@@ -89,8 +89,8 @@ enum scenario_offload { SCENARIO_OFFLOAD_NEVER, SCENARIO_OFFLOAD_PLAN, SCENARIO_
 #define SCENARIO_OFFLOAD "never|plan|auto"
 
 /** Plans that a system may use: those that fit surely, or also those that fit tightly (plan/request.h). */
-enum scenario_fits { SCENARIO_FITS_YES, SCENARIO_FITS_TIGHT };
-#define SCENARIO_FITS "yes|tight"
+enum scenario_fits { SCENARIO_FITS_SURE, SCENARIO_FITS_TIGHT };
+#define SCENARIO_FITS "sure|tight"
 
 /** The layout that a user gives a system: `plan:`. If dp is 0, it follows from the platform. */
 struct scenario_plan {
