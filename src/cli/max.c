@@ -39,9 +39,9 @@ static void print_heading(const struct largest_values *values, const struct scen
 {
     char most[TEXT_NUMBER_SIZE];
     text_number((double)values->asked.range.most, 0, most);
-    text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s",
-                       scenario->name, values->asked.key, most, scenario->model.name,
-                       platform_n_gpus(&scenario->platform), scenario->device.name);
+    text_print_clipped(COLUMNS, "%s: the largest %s up to %s that fits, %s on %d x %s", scenario->name,
+                       values->asked.key, most, scenario->model.name, platform_n_gpus(&scenario->platform),
+                       scenario->device.name);
     putchar('\n');
 }
 
