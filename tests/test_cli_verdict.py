@@ -177,7 +177,7 @@ class Verdict(unittest.TestCase):
                                             ("llama-7b", "tp: 1, pp: 2, recompute: full", 0.3, "tp=2")):
             entry = f"systems:\n  - {{name: best-fit, plan: {{{plan}}}}}\n"
             scenario = write("large.yaml", SMALL[:SMALL.index("systems:")].replace("llama-7b", model) + entry)
-            options = ("--set", f"memory_limit={limit}")
+            options = ("--set", f"memory_limit={limit}", "--set", "fits=tight")
             text, _ = verdict(scenario, *options)
             self.assertNotIn("tokens/s/GPU", text)
             need, has = re.search(r"best-fit does not fit: stage \d needs ([\d.]+) of ([\d.]+) GiB, mostly [\w ,]+\n", text).groups()
