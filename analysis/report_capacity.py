@@ -80,7 +80,8 @@ def plan_of(answer, row):
     if not row["ran"]:
         return "cannot run; the CSV file says why"
     plan = text_of(row["plan_text"])
-    return plan if row["fits"] else f"{plan}: does not fit in memory"
+    fits = "" if row["fits"] and not row["tight"] else "fits only tightly" if row["tight"] else "does not fit in memory"
+    return f"{plan}: {fits}" if fits else plan
 
 
 def mark_of(row):

@@ -28,7 +28,7 @@ def rows_of(trace, swept):
         plan = text_of(row["plan_text"])
         rows.append([plain(row["point"]), *(plain(row[name]) for name in swept), trace.labels[row["system"]],
                      *(plain(value) if fits else None for value in results), plain(row["peak_bytes"] / GIB), plain(row["gpus"]),
-                     plan if fits else f"{plan}, does not fit"])
+                     plan + (", does not fit" if not fits else ", fits tightly" if row["tight"] else "")])
     return columns, rows
 
 

@@ -233,7 +233,7 @@ def make_figure(trace, systems):
         axes = figure.add_axes((left / width, at / total, (width - left - right) / width, height / total), sharex=first_axes)
         first_axes = first_axes or axes
         Panel(axes, system, long).draw(end_s)
-        exceeded_limit = "" if system.summary["fits"] else ", does not fit"
+        exceeded_limit = ", does not fit" if not system.summary["fits"] else ", fits tightly" if system.summary["tight"] else ""
         axes.set_title(f"{system.label}: {layout_text(system.summary)}{exceeded_limit}", loc="left", fontsize=9, fontweight="bold", pad=4)
         axes.set_title(speeds_text(system, systems[0]), loc="right", fontsize=8, pad=4)
         list_shares(axes, system)

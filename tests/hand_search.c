@@ -21,7 +21,7 @@ bool hand_open_cell(struct hand_search *hand, const struct hand_cell *cell, stru
     *hand = (struct hand_search){0};
     snprintf(name, sizeof name, "%.40s/cell.yaml", program_invocation_short_name); /* test programs run side by side */
     snprintf(text, sizeof text,
-             "model: %s\ndevice: h800\nframework: slimpack-paper\nmemory_limit: 1\nplatform: %s\nengine: "
+             "model: %s\ndevice: h800\nframework: slimpack-paper\nfits: tight\nplatform: %s\nengine: "
              "critical-path\nseed: %d\n"
              "communication: {dp_overlap: %s}\n"
              "data: {lengths: github, context: %s, global_batch: 24}\niterations: {warm_up: 0, measured: 5}\n"

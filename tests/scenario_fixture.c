@@ -101,7 +101,7 @@ const char *fixture_data(const char *suite)
     fixture_write(name, hopper);
     free(hopper);
     snprintf(name, sizeof name, "%s/model/memory_pressure.yaml", suite);
-    fixture_write(name, "share: 0.9\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
+    fixture_write(name, "reserve_most: 0.25\nruns: 2\nslow_runs: 1\nother_runs: 4\nother_slow_runs: 3\nslower_least: "
                         "0.1\nslower_most: 0.2\nsource: a test\n");
     snprintf(folder, sizeof folder, "%s", harness_path(suite));
     setenv("SLIMSIM_DATA", folder, 1);

@@ -120,7 +120,7 @@ class Validation(unittest.TestCase):
         rows = json.loads(report.stdout)["rows"]
         self.assertTrue(all(row["fits"] for row in rows))
         self.assertIn(f"predicted not to fit, though they ran: 0 of {len(rows)} runs\n", done.stdout)
-        self.assertRegex(done.stdout, r"predicted at least 85% full, trust A and A-: \d+ runs, \d+ of them")
+        self.assertRegex(done.stdout, r"predicted to fit tightly, trust A and A-: \d+ runs, \d+ of them")
         (row,) = [row for row in rows if row["row"] == "O151"]
         self.assertAlmostEqual(row["peak_bytes"] / 33.1e9, 1, delta=0.02)
         share = 100 * row["peak_bytes"] / row["memory_bytes"]
@@ -145,7 +145,8 @@ class Validation(unittest.TestCase):
         path = write("fitted.csv", head + "".join(row % cell for cell in cells))
         report = json.loads(self.validate("--json", path).stdout)
         self.assertEqual(report["outcomes"], {"rows": 5, "right": 3, "ran_out_of_memory": 2, "fitted_predicted_not_to": 1,
-                                              "ran_out_predicted_to_fit": 1})
+                                              "ran_out_predicted_to_fit": 1, "ran_out_predicted_tight": 0,
+                                              "fitted_predicted_tight": 0})
         told = [(one["row"], one["measured"], one["predicted"], one["error"]) for one in report["rows"]
                 if one["quantity"] == "fitted"]
         self.assertEqual(told, [("C", 0, 1, 1), ("D", 1, 0, -1), ("A", 1, 1, 0), ("B", 0, 0, 0)])
@@ -155,7 +156,7 @@ class Validation(unittest.TestCase):
         self.assertNotIn("unread_columns", report)
         lines = self.validate("-v", path).stdout.splitlines()
         for line in ("whether runs fit: 3 of 5 predicted right", "predicted not to fit, though they ran: 1 of 3 runs: D",
-                     "predicted to fit, though they ran out of memory: 1 of 2 runs: C"):
+                     "predicted to fit, though they ran out of memory: 1 of 2 runs, 0 of them tightly: C"):
             self.assertIn(line, lines)
         (line,) = [line for line in lines if line.startswith("C ")]
         self.assertRegex(line, r" yes +no +wrong +\d+\.\d%  FITS, THOUGH IT RAN OUT OF MEMORY")

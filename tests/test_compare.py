@@ -151,7 +151,7 @@ class Compare(unittest.TestCase):
         self.assertRegex(done.stdout, "B best-fit +- .*does not fit; TP2 DP8")
         self.assertNotIn("by the model's error", done.stdout)
         self.assertIn(" if memory did not matter; 1 difference:", done.stdout)
-        self.assertRegex(done.stdout, "memory_limit: 0.95 -> 0.1; does not fit")
+        self.assertRegex(done.stdout, "memory_limit: 1 -> 0.1; does not fit")
         one, = compared(a, b)["differences"]
         self.assertFalse(one["fits"])
 

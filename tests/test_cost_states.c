@@ -145,6 +145,27 @@ TEST(cost_state_bytes__follow_the_precision_of_adam)
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 300.0, 1e-14);
 }
 
+/* A bucket of 1,000 elements takes 2,000 bytes, two of them beside passes, and stage 3 has one. 100 parameters over 4
+ * ranks: the share of 25 is copied in bf16 and in fp32, 6 bytes each. */
+TEST(deepspeed__has_buckets_and_copies_of_gradients)
+{
+    struct scenario_plan plan = hand_toy_plan;
+    plan.reduce_bucket = 1000;
+    plan.gradient_copy = true;
+    plan.gradients = SCENARIO_BF16;
+    struct cost_setting setting = hand_toy_setting_of(&plan);
+    setting.dp_overlap = SCENARIO_OVERLAP_NONE;
+    CHECK_CLOSE(cost_reduce_bucket_bytes(&setting), 2000.0, 1e-15);
+    CHECK_CLOSE(cost_gradient_copy_bytes(&setting, 100, 4), 150.0, 1e-15);
+    setting.dp_overlap = SCENARIO_OVERLAP_GRADIENTS;
+    CHECK_CLOSE(cost_reduce_bucket_bytes(&setting), 4000.0, 1e-15);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_CLOSE(cost_reduce_bucket_bytes(&setting), 2000.0, 1e-15);
+    CHECK_EQUAL(cost_gradient_copy_bytes(&setting, 100, 4), 0);
+    setting.sharding = SCENARIO_UNSHARDED;
+    CHECK_EQUAL(cost_reduce_bucket_bytes(&setting), 0);
+}
+
 /* 12 parameters take 2 s a byte, in 4 shards of 3. With bf16 moments the norm reads 4 of the gradient. Adam reads 4 of
  * it, moves 2 x 4 of the main parameter and 4 x 2 of the moments, and writes the weight: 26. 12 x 3 x 4 are whole.
  * Without main parameters and with bf16 gradients it is 2, and 2 + 2 x 2 + 8. Eager kernels move 4 of the weight, 2 x

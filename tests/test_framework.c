@@ -323,7 +323,8 @@ static const struct {
      "framework/mine.yaml:3:10: kernels: 'slow' is not known; allowed: fused, eager, compiled"},
     {"gradients: bf16", "tp: 2",
      "framework/mine.yaml:6:50: plan.tp: unknown key; allowed: cp_type, spread, sharding, fsdp, fsdp_prefetch, "
-     "fsdp_ends, gradients, gradient_reduction, reduce_precision, gradient_buffers, optimizer, main_params, moments, "
+     "fsdp_ends, gradients, gradient_reduction, reduce_precision, gradient_buffers, reduce_bucket, gradient_copy, "
+     "optimizer, main_params, moments, "
      "sequence_parallel, kv_copies, early_stop"},
     {"kernels: eager", "seed: 2", "framework/mine.yaml:3:1: seed: unknown key; "},
     {"source: a test\n", "", "framework/mine.yaml:1:1: source: is required (where the values come from)"},
@@ -389,7 +390,7 @@ TEST(framework__every_shipped_one_is_read_and_has_a_source_for_each_value)
         CHECK_TRUE(scenario_framework(names[i], &framework, &err));
         CHECK_TEXT(err.text, "");
         CHECK_TEXT(framework.name, names[i]);
-        CHECK_EQUAL(framework.n_values, 35);
+        CHECK_EQUAL(framework.n_values, 37);
         for (int32_t value = 0; value < framework.n_values; value++)
             CHECK_EQUAL(*framework.values[value].source != '\0', *framework.values[value].text != '\0');
         free(names[i]);

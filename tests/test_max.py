@@ -20,6 +20,7 @@ data: {lengths: fixed, context: 32Ki, global_batch: 16}
 iterations: {warm_up: 0, measured: 2}
 framework: slimpack-paper
 memory_limit: 0.5
+fits: tight
 """
 SMALL = BASE + SYSTEMS
 
@@ -84,6 +85,21 @@ class Max(unittest.TestCase):
                              rf"{stop['peak_bytes'] / 2**30:.1f} of [0-9.]+ GiB, mostly {stop['peak_class']}")
         self.assertIn(f"{self.result['n_trials']} values tried", done.stdout)
 
+    def test_a_value_fits_surely_or_tightly(self):
+        """The largest value whose peak leaves room for the allocator's reserve, and the largest whose peak is in the memory.
+        `fits: tight` finds the latter."""
+        done = ask("data.context", self.path, "--to", "4Mi", "--json", "--set", "fits=sure", "--set", "systems=[{name: best-fit, plan: {tp: 2, pp: 2, cp: 4}}]")
+        (system,) = json.loads(done.stdout)["systems"]
+        trials = {trial["value"]: trial for trial in system["trials"]}
+        surely, tightly = trials[system["largest"]], trials[system["largest_tight"]]
+        self.assertLess(system["largest"], system["largest_tight"])
+        self.assertLessEqual(1.163 * surely["peak_bytes"], surely["memory_bytes"] + 1)
+        self.assertGreater(1.163 * tightly["peak_bytes"], tightly["memory_bytes"])
+        self.assertLessEqual(tightly["peak_bytes"], tightly["memory_bytes"])
+        self.assertEqual([(trial["fits"], trial["tight"]) for trial in (surely, tightly)], [(True, False), (True, True)])
+        (of_all,) = [one for one in self.result["systems"] if one["label"] == "planned"]
+        self.assertEqual((of_all["largest"], of_all["largest_tight"]), (system["largest_tight"], system["largest_tight"]))
+
     def test_many_systems_fit_a_screen(self):
         for n in (7, 8, 9, 11):
             entries = "".join(f"  - {{name: best-fit, label: megatron-dynamic-{i}, plan: {{tp: 8, pp: 1, cp: 2}}}}\n" for i in range(n))
@@ -122,7 +138,7 @@ class Max(unittest.TestCase):
     def test_what_never_fits_is_said_with_its_reason(self):
         done = ask("data.context", self.path, "--to", "64Ki", "--set", "model=llama-70b", "--set", "systems.0.plan_space.tp=2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, "planned +none +- +- +-\n")
+        self.assertRegex(done.stdout, "planned +none +none +- +- +-\n")
         self.assertRegex(done.stdout, r"planned at 1,024: stage \d needs [0-9.]+ of [0-9.]+ GiB, mostly\s+weights, gradients and")
 
     def test_a_longer_context_than_any_document_is_said(self):

@@ -61,7 +61,7 @@ TEST(scenario_read__brings_every_key_to_its_field)
     CHECK_EQUAL(platform_n_gpus(&s.platform), 128);
     CHECK_EQUAL(s.attention, DEVICE_CUDNN);
     CHECK_EQUAL(s.loss, SCENARIO_LOSS_FUSED);
-    CHECK_TRUE(s.pressure.share == 0.9 && s.pressure.runs == 2 && s.pressure.slow_runs == 1);
+    CHECK_TRUE(s.pressure.reserve_most == 0.25 && s.pressure.runs == 2 && s.pressure.slow_runs == 1);
     CHECK_TRUE(s.pressure.other_runs == 4 && s.pressure.other_slow_runs == 3);
     CHECK_TRUE(s.pressure.slower_least == 0.1 && s.pressure.slower_most == 0.2);
     CHECK_TEXT(s.data.lengths, "github");

@@ -8,12 +8,14 @@
 
 enum { N = 5 };
 
-/** Rank systems of these iterations, three measured ones each. A system with a time of 0 does not fit. */
-static void rank(struct point_iteration iterations[][3], int32_t n, struct standing *standings)
+/** Rank systems of these iterations, three measured ones each. A system with a time of 0 does not fit, and system
+ * `tight` fits only tightly. */
+static void rank_with(struct point_iteration iterations[][3], int32_t n, int32_t tight, int32_t fits,
+                      struct standing *standings)
 {
     struct point_system systems[N] = {{0}};
     struct trace_summary summaries[N] = {{0}};
-    const struct scenario scenario = {.measured = 3};
+    const struct scenario scenario = {.measured = 3, .fits = fits};
     const struct point point = {.n_systems = n, .systems = systems};
     for (int32_t i = 0; i < n; i++) {
         double flop = 0, time_s = 0;
@@ -22,11 +24,17 @@ static void rank(struct point_iteration iterations[][3], int32_t n, struct stand
             time_s += iterations[i][k].row.time_s;
         }
         systems[i] = (struct point_system){.n_iterations = 3, .iterations = iterations[i]};
-        summaries[i] = (struct trace_summary){.system = i, .fits = time_s > 0, .mfu = flop / time_s};
+        summaries[i] =
+            (struct trace_summary){.system = i, .fits = time_s > 0, .tight = i == tight, .mfu = flop / time_s};
     }
     standings_of(&scenario, &point, summaries, standings);
     for (int32_t i = 0; i < n; i++)
         CHECK_EQUAL(summaries[standings[i].system].rank, standings[i].rank);
+}
+
+static void rank(struct point_iteration iterations[][3], int32_t n, struct standing *standings)
+{
+    rank_with(iterations, n, -1, SCENARIO_FITS_SURE, standings);
 }
 
 #define ITERATIONS(a, b, c)                                                                                            \
@@ -62,6 +70,20 @@ TEST(standings__rank_equal_iterations_by_their_rates)
         CHECK_EQUAL(standings[i].system, systems[i]);
         CHECK_EQUAL(standings[i].rank, ranks[i]);
     }
+}
+
+/* The fastest fits only tightly. It comes after the one that fits surely, and before the one that does not fit. If the
+ * scenario takes tight plans, it is the first. */
+TEST(standings__put_a_system_that_fits_tightly_behind)
+{
+    struct point_iteration iterations[3][3] = {ITERATIONS(1, 1, 1), ITERATIONS(0, 0, 0), ITERATIONS(2, 2, 2)};
+    struct standing standings[3];
+    rank_with(iterations, 3, 0, SCENARIO_FITS_SURE, standings);
+    CHECK_TRUE(standings[0].system == 2 && standings[0].rank == 1);
+    CHECK_TRUE(standings[1].system == 0 && standings[1].rank == 2);
+    CHECK_TRUE(standings[2].system == 1 && standings[2].rank == 0);
+    rank_with(iterations, 3, 0, SCENARIO_FITS_TIGHT, standings);
+    CHECK_TRUE(standings[0].system == 0 && standings[1].system == 2);
 }
 
 /* Passes take 60 of 100 s, with 10 s and 5 s of collectives. */

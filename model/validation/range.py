@@ -6,6 +6,7 @@ far predictions are off, from errors by source (docs/model.md, "How sure", has t
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
+    range.py --reserve                                                    reserve_most of model/memory_pressure.yaml
 """
 import argparse
 import csv
@@ -27,15 +28,6 @@ ERRORS_HEAD = """\
 source: >-
   throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
   rows, as `slimsim validate` predicts it
-"""
-HEAD = """\
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. The first group that holds a
-# scenario's framework and device counts.
-source: >-
-  throughput of {} training runs of model/validation/training_*.csv of trust A and A-, without the calibration rows, as
-  `slimsim validate` predicts it; groups have at least {} runs
-groups:
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -128,7 +120,24 @@ def errors_text(report):
     return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 
+def reserves():
+    """Reserved over allocated memory, less 1, of the measured steps that are not padded and in no CUDA graph, sorted."""
+    with open(HERE / "steps.csv", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return sorted(float(row["peak_reserved_bytes"]) / float(row["peak_allocated_bytes"]) - 1 for row in rows
+                  if row["peak_allocated_bytes"] and not re.search("graph|reduce-overhead|padded", row["mode"]))
+
+
+def reserve_text():
+    """The number of steps, their least and largest reserve, the median, and the 90th percentile: reserve_most."""
+    found = reserves()
+    return (f"{len(found)} steps, {found[0]:.3f} to {found[-1]:.3f}, median {statistics.median(found):.3f}\n"
+            f"reserve_most: {statistics.quantiles(found, n=10, method='inclusive')[-1]:.3f}\n")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--errors", action="store_true", help="read `slimsim validate --json` and print model_error.yaml")
-    sys.stdout.write(errors_text(json.load(sys.stdin)) if parser.parse_args().errors else text())
+    parser.add_argument("--reserve", action="store_true", help="print what PyTorch's allocator reserved in measured steps")
+    asked = parser.parse_args()
+    sys.stdout.write(errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())

@@ -114,6 +114,7 @@ const struct value_trial *largest_trial_of(const struct largest_of_system *syste
 /** A search that is made again from its beginning, up to the first value that was not tried. */
 struct replay {
     const struct largest_of_system *system;
+    bool tight;     /* a value that fits tightly counts */
     int64_t wanted; /* 0: all were tried */
 };
 
@@ -125,7 +126,7 @@ static bool look_up(void *context, int64_t value, bool *fits, struct error *err)
     if (trial == NULL)
         replay->wanted = value;
     else
-        *fits = trial->fits;
+        *fits = trial->fits && (replay->tight || !trial->tight);
     return trial != NULL;
 }
 
@@ -134,10 +135,12 @@ static void ask_next(const struct document *document, struct largest_values *val
                      struct what_ifs *questions)
 {
     struct largest_of_system *system = &values->systems[index];
-    struct replay replay = {system, 0};
+    struct replay replay = {system, false, 0};
     struct error none = {0};
     char text[32], name[160];
     system->found = largest_value_find(&values->asked.range, look_up, &replay, &system->largest, &none);
+    replay.tight = true;
+    system->found = system->found && largest_value_find(&values->asked.range, look_up, &replay, &system->tight, &none);
     if (system->found)
         return;
     snprintf(text, sizeof text, "%" PRId64, replay.wanted);
@@ -159,7 +162,9 @@ static void take(struct largest_values *values, struct what_ifs *questions)
             continue;
         struct value_trial *trial = &system->trials[system->n_trials - 1];
         trial->question = *question++;
-        trial->fits = what_if_refusal(&trial->question) == NULL && trial->question.result.summary[0].fits;
+        const struct trace_summary *summary = trial->question.result.summary;
+        trial->fits = what_if_refusal(&trial->question) == NULL && summary->fits;
+        trial->tight = trial->fits && summary->tight && values->fits != SCENARIO_FITS_TIGHT;
         values->n_trials++;
     }
     questions->n = 0;
@@ -187,7 +192,7 @@ bool largest_values_find(const struct document *document, const struct scenario 
                          const struct largest_key *asked, const struct what_if_options *options,
                          struct largest_values *values, struct error *err)
 {
-    *values = (struct largest_values){.asked = *asked, .n = scenario->n_systems};
+    *values = (struct largest_values){.asked = *asked, .fits = scenario->fits, .n = scenario->n_systems};
     values->systems = check_calloc((size_t)values->n, sizeof *values->systems);
     for (int32_t i = 0; i < values->n; i++)
         values->systems[i].label = scenario->systems[i].label;

@@ -40,16 +40,16 @@ bool largest_value_find(const struct largest_range *range, largest_trial *trial,
 /** A value that was tried for a system. */
 struct value_trial {
     int64_t value;
-    bool fits;
+    bool fits, tight;        /* tight: it fits, but only tightly */
     struct what_if question; /* its result has one system unless it is a refusal */
 };
 
 /** The search of one system. */
 struct largest_of_system {
-    const char *label; /* borrowed */
-    bool found;        /* the search is finished */
-    struct largest_value largest;
-    int32_t n_trials; /* in the order in which they were tried */
+    const char *label;                   /* borrowed */
+    bool found;                          /* the search is finished */
+    struct largest_value largest, tight; /* value that fits surely, and one that may also fit tightly */
+    int32_t n_trials;                    /* in the order in which they were tried */
     size_t capacity;
     struct value_trial *trials;
 };
@@ -63,14 +63,16 @@ struct largest_key {
 /** The answer for all systems of a scenario. {0} is empty. */
 struct largest_values {
     struct largest_key asked;
+    int32_t fits; /* enum scenario_fits of the scenario */
     int32_t n, n_trials;
     struct largest_of_system *systems; /* [n] */
 };
 
 /**
- * Find the largest value of a key for each system of a scenario, on the critical path and over its own iterations. A
- * plan that is `auto` is searched again for each value. A value that cannot run does not fit. A round tries one value
- * of each system, side by side. So a system alone keeps one core busy.
+ * Find the largest value of a key for each system of a scenario, first one that fits surely, then one that fits. With
+ * `fits: tight` both are the same. Values run on the critical path and over its own iterations. A plan that is `auto`
+ * is searched again for each value. A value that cannot run does not fit. A round tries one value of each system, side
+ * by side. So a system alone keeps one core busy.
  *
  * @param document  the scenario as scenario_read_document returned it
  * @return          false with err, or with err untouched if *stop ended it; the caller frees in any case

@@ -142,6 +142,7 @@ static void add_change(struct sensitivity *sensitivity, const struct what_if *qu
             .set = question->set,
             .system = base->label[system],
             .fits = rank > 0,
+            .tight = refused == NULL && result->summary[system].tight,
             .rank = rank,
             .tokens_per_s_per_gpu = after,
             .gain = base->standings[i].rank > 0 && rank > 0 ? after / before - 1 : NAN,

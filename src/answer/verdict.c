@@ -27,8 +27,8 @@ struct writer {
     const struct lengths *lengths;
     const struct point *point;
     struct verdict *verdict;
-    int32_t base;          /* system to which speed-ups refer: the first one that fits; -1: none fits */
-    char limit[CELL_SIZE]; /* memory of a GPU, in GiB */
+    int32_t base; /* system to which speed-ups refer: the first one that fits; -1: none fits */
+    char sure[CELL_SIZE], limit[CELL_SIZE]; /* memory of a GPU up to which a plan fits surely and tightly, in GiB */
 };
 
 static const char *label_of(const struct writer *writer, int32_t system)
@@ -170,8 +170,9 @@ static void write_results(FILE *file, const struct writer *writer, int32_t syste
     if (summary->tokens_per_s_per_gpu_interval > 1e-9 * summary->tokens_per_s_per_gpu) /* not NaN */
         fprintf(file, " ± %s", number);
     text_number(summary->time_mean_s, summary->time_mean_s < 10 ? 2 : summary->time_mean_s < 100 ? 1 : 0, number);
-    fprintf(file, "\t%s s\t%.0f%%\t%.0f%%\t%.0f%%\t%.1f", number, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-            100 * time_exposed(&shares), summary->peak_bytes / TEXT_GIB);
+    fprintf(file, "\t%s s\t%.0f%%\t%.0f%%\t%.0f%%\t%.1f%s", number, 100 * summary->mfu,
+            100 * shares.share[TIME_WAITING], 100 * time_exposed(&shares), summary->peak_bytes / TEXT_GIB,
+            summary->tight ? " tight" : "");
     if (!is_alone(writer)) {
         fputc('\t', file);
         write_speed_up(file, writer, system);
@@ -211,8 +212,8 @@ static bool any_tie(const struct writer *writer)
 /** Write what the columns of the ranking are. */
 static void write_legend(FILE *file, const struct writer *writer)
 {
-    fprintf(file, "idle: bubbles, comm: exposed communication, of GPU time; GiB: peak, of %s that a plan may use\n",
-            writer->limit);
+    fprintf(file, "idle: bubbles, comm: exposed communication, of GPU time; GiB: peak, fits to %s, tightly to %s\n",
+            writer->sure, writer->limit);
     if (writer->verdict->n_ranked > 1)
         fprintf(file, "speed-up: model FLOPs a second over %s%s\n", label_of(writer, writer->base),
                 any_tie(writer) ? "; equal ranks tie (95% interval)" : "");
@@ -432,23 +433,27 @@ static void write_settings(FILE *file, const struct writer *writer)
     }
 }
 
-/** Write the systems whose fullest GPU is nearly full. */
-static void write_pressure(FILE *file, const struct writer *writer)
+/** Write the systems that fit only tightly, and the faster plans that `fits: tight` would allow. */
+static void write_tight(FILE *file, const struct writer *writer)
 {
-    const struct scenario *scenario = writer->scenario;
-    const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
-    for (int32_t i = 0; i < writer->point->n_systems; i++) {
-        double share =
-            writer->verdict->ranked.summaries[i].peak_bytes * scenario->memory_limit / writer->point->memory_bytes;
-        if (share < pressure->share || share > 1 || !writer->point->systems[i].fits)
-            continue;
-        if (n++ < MOST_SHOWN)
-            fprintf(file, "%s%s", n == 1 ? "nearly full GPUs, which may be slower than predicted: " : ", ",
-                    label_of(writer, i));
-    }
+    for (int32_t i = 0; i < writer->point->n_systems; i++)
+        if (writer->verdict->ranked.summaries[i].tight && n++ < MOST_SHOWN)
+            fprintf(file, "%s%s", n == 1 ? "fits tightly: " : ", ", label_of(writer, i));
     if (n > MOST_SHOWN)
         fprintf(file, " and %d more", n - MOST_SHOWN);
+    if (n > 0)
+        fprintf(file, " (PyTorch's allocator reserves up to %.0f%% more, so it may run out of memory or be slower)",
+                100 * writer->scenario->pressure.reserve_most);
+    for (int32_t i = 0; i < writer->point->n_systems; i++) {
+        const struct scenario_tight *tight = &writer->point->systems[i].entry->tight;
+        char plan[PLAN_TEXT_NAME_SIZE];
+        if (tight->faster_by <= 0)
+            continue;
+        plan_text_name(&tight->plan, tight->plan.offload > 0, plan);
+        fprintf(file, "%swith fits: tight %s may take %s, %.0f%% faster", n++ > 0 ? "; " : "", label_of(writer, i),
+                plan, 100 * tight->faster_by);
+    }
 }
 
 /** Write the range of the first system: that of the batches, and that by the model's error, which all systems share. */
@@ -493,7 +498,7 @@ static const struct {
     [VERDICT_HOST_MEMORY] = {write_host_memory, true},
     [VERDICT_DELAYS] = {write_delays, true},
     [VERDICT_SETTINGS] = {write_settings, true},
-    [VERDICT_PRESSURE] = {write_pressure, false},
+    [VERDICT_FITS] = {write_tight, false},
     [VERDICT_MODEL] = {write_model, true},
     [VERDICT_OUTSIDE] = {write_outside, false},
 };
@@ -516,13 +521,14 @@ static bool read_measured(const struct scenario *scenario, const struct point *p
 bool verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
                   struct verdict *verdict, struct error *err)
 {
-    struct writer writer = {scenario, lengths, point, verdict, -1, ""};
+    struct writer writer = {scenario, lengths, point, verdict, -1, "", ""};
     size_t n = (size_t)point->n_systems;
     *verdict = (struct verdict){0};
     if (!read_measured(scenario, point, verdict, err))
         return false;
     verdict->point = point;
     verdict->ranked = ranked_point_of(scenario, point);
+    text_number(request_sure_bytes(scenario) / TEXT_GIB, 1, writer.sure);
     text_number(point->memory_bytes / TEXT_GIB, 1, writer.limit);
     for (int32_t i = 0; i < point->n_systems; i++)
         if (point->systems[i].fits && verdict->n_ranked++ == 0)
@@ -610,6 +616,16 @@ bool verdict_record_point(const struct scenario *scenario, const struct lengths 
     return ok;
 }
 
+/** Return the plan that `fits: tight` would allow; null: none is faster. */
+static json_t *tight_json(const struct scenario_tight *tight)
+{
+    char plan[PLAN_TEXT_NAME_SIZE];
+    if (tight->faster_by <= 0)
+        return json_null();
+    plan_text_name(&tight->plan, tight->plan.offload > 0, plan);
+    return json_pack("{s:s, s:f}", "plan_text", plan, "faster_by", tight->faster_by);
+}
+
 void verdict_add_json(const struct verdict *verdict, json_t *point)
 {
     int32_t n;
@@ -633,6 +649,7 @@ void verdict_add_json(const struct verdict *verdict, json_t *point)
         json_object_set_new(system, "would_fit",
                             verdict->would_fit[i] != NULL ? json_string(verdict->would_fit[i]) : json_null());
         json_object_set_new(system, "model_interval", model_interval_json(&interval));
+        json_object_set_new(system, "faster_if_tight", tight_json(&verdict->point->systems[i].entry->tight));
     }
     json_object_update_new(
         point, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "verdict", json_of_texts(n, (const char *const *)lines),

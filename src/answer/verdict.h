@@ -16,7 +16,7 @@ enum verdict_sentence {
     VERDICT_HOST_MEMORY,
     VERDICT_DELAYS,
     VERDICT_SETTINGS,
-    VERDICT_PRESSURE,
+    VERDICT_FITS,  /* systems that fit tightly, and faster plans that would */
     VERDICT_MODEL, /* the range of the first by the model's error */
     VERDICT_OUTSIDE,
     VERDICT_N_SENTENCES
@@ -53,7 +53,7 @@ bool verdict_record_point(const struct scenario *scenario, const struct lengths 
 
 /**
  * Add ties, verdict, reason, faster_settings, outside_measured_runs and model_error to a point, and would_fit and
- * model_interval to its systems.
+ * model_interval and faster_if_tight to its systems.
  */
 void verdict_add_json(const struct verdict *verdict, json_t *point);
 

@@ -302,7 +302,7 @@ WALK_INLINE void grow(struct memory_walk *walk, const struct plan_step *step, do
 
 /*
  * Walk the rest of a rank from `task`, which follows the passes. Chunks without passes get gradients from other
- * replicas. The end of the optimizer frees all gradients.
+ * replicas. The end of the optimizer frees all gradients, and what it copied of them.
  */
 WALK_INLINE void end_growth(struct memory_walk *walk, int32_t task, struct live_bytes *live, enum memory_detail detail)
 {
@@ -311,9 +311,10 @@ WALK_INLINE void end_growth(struct memory_walk *walk, int32_t task, struct live_
         task = walk->dag->stream_next[task];
     if (task < 0)
         return;
-    live->bytes[MEMORY_STATES] += missing;
+    double copy = states_copy_bytes(walk->plan, walk->setting, &walk->dag->ranks[walk->dag_rank]);
+    live->bytes[MEMORY_STATES] += missing + copy;
     record(walk, live, walk->timeline->start_s[task], detail);
-    live->bytes[MEMORY_STATES] -= missing + gradient_bytes(walk, true);
+    live->bytes[MEMORY_STATES] -= missing + copy + gradient_bytes(walk, true);
     record_freed(walk, live, walk->timeline->finish_s[task], detail);
 }
 

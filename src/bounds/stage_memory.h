@@ -29,7 +29,7 @@ struct stage_token {
 };
 
 struct stage_memory {
-    double states_bytes; /* weights, gradients and optimizer of all chunks, each block as the allocator rounds it */
+    double states_bytes; /* weights, gradients, their buckets and optimizer of all chunks, as the allocator rounds */
     /* share of states_bytes that comes and goes with `gradient_buffers: freed`; 0: gradients stay */
     double gradients_bytes;
     double gathered_bytes;  /* cost_gathered_bytes */

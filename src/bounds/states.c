@@ -21,6 +21,14 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
     return memory.states_bytes + memory.gathered_bytes;
 }
 
+double states_copy_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank)
+{
+    const struct plan_phase *phase = &plan->phases[dag_rank->phase];
+    const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
+    return cost_gradient_copy_bytes(setting, dag_stage_parameters(setting, layout, dag_rank->stage),
+                                    shards_of(plan, phase));
+}
+
 double states_host_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank)
 {
     const struct plan_phase *phase = &plan->phases[dag_rank->phase];

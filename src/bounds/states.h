@@ -19,6 +19,9 @@ double states_standing_bytes(const struct plan *plan, const struct cost_setting 
 double states_moving_bytes(const struct plan *plan, const struct cost_setting *setting,
                            const struct dag_rank *dag_rank);
 
+/** Return the bytes that a rank's optimizer copies of gradients while it steps. */
+double states_copy_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank);
+
 /** Return the bytes of the optimizer that a rank's host holds. */
 double states_host_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank);
 

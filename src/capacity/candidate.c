@@ -81,7 +81,8 @@ void candidates_add(struct candidates *candidates, const struct question *questi
         }
         const struct trace_summary *summary = &point->summary[i];
         row->ran = 1;
-        row->fits = summary->fits;
+        row->tight = summary->tight;
+        row->fits = summary->fits && (!summary->tight || from->scenario.fits == SCENARIO_FITS_TIGHT);
         row->tp = summary->tp;
         row->pp = summary->pp;
         row->cp = summary->cp;

@@ -388,8 +388,8 @@ static void write_basis(FILE *file, const struct answer *answer)
         fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer->contention);
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
-    if (row->peak_bytes > 0.97 * row->memory_bytes)
-        fputs("; its GPU memory is nearly full", file);
+    if (row->tight)
+        fputs("; its plan fits tightly, so it may run out of memory", file);
     if (delay > 0.005)
         fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))

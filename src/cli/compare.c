@@ -57,7 +57,11 @@ static void add_side(struct text_table *table, const struct comparison_side *sid
     text_number(summary->peak_bytes / TEXT_GIB, 1, peak);
     text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
-                   100 * time_exposed(&shares), peak, summary->fits ? "" : "does not fit; ", summary->plan_text);
+                   100 * time_exposed(&shares), peak,
+                   !summary->fits   ? "does not fit; "
+                   : summary->tight ? "tight; "
+                                    : "",
+                   summary->plan_text);
 }
 
 static void print_heading(const struct comparison *comparison)

@@ -47,16 +47,20 @@ static void print_heading(const struct largest_values *values, const struct scen
 
 static void add_row(struct text_table *table, const struct largest_of_system *system)
 {
-    char value[TEXT_NUMBER_SIZE], rate[TEXT_NUMBER_SIZE];
+    char value[TEXT_NUMBER_SIZE] = "none", tight[TEXT_NUMBER_SIZE], rate[TEXT_NUMBER_SIZE];
     const struct value_trial *trial = largest_trial_of(system, system->largest.value);
-    if (trial == NULL) {
-        text_table_row(table, "%s\tnone\t-\t-\t-", system->label);
+    if (system->tight.value == 0) {
+        text_table_row(table, "%s\tnone\tnone\t-\t-\t-", system->label);
         return;
     }
+    if (trial == NULL)
+        trial = largest_trial_of(system, system->tight.value);
+    else
+        text_number((double)trial->value, 0, value);
     const struct trace_summary *summary = trial->question.result.summary;
-    text_number((double)trial->value, 0, value);
+    text_number((double)system->tight.value, 0, tight);
     text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
-    text_table_row(table, "%s\t%s\t%s\t%.1f\t%s", system->label, value, rate, summary->peak_bytes / TEXT_GIB,
+    text_table_row(table, "%s\t%s\t%s\t%s\t%.1f\t%s", system->label, value, tight, rate, summary->peak_bytes / TEXT_GIB,
                    summary->plan_text);
 }
 
@@ -94,19 +98,19 @@ static void write_longest(FILE *file, const struct largest_values *values, const
 static void write_system_stop(FILE *file, const struct largest_values *values, const struct largest_of_system *system,
                               bool brief)
 {
-    const struct value_trial *trial = largest_trial_of(system, system->largest.next);
+    const struct value_trial *trial = largest_trial_of(system, system->tight.next);
     char value[TEXT_NUMBER_SIZE];
     int32_t n = 0;
     if (trial == NULL) {
         fprintf(file, "%s: it fits up to the limit of --to", system->label);
-        write_longest(file, values, largest_trial_of(system, system->largest.value));
+        write_longest(file, values, largest_trial_of(system, system->tight.value));
     } else {
         text_number((double)trial->value, 0, value);
         fprintf(file, brief ? "%s %s: " : "%s at %s: ", system->label, value);
         write_stop(file, trial, brief);
     }
     for (int32_t i = 0; i < system->n_trials; i++)
-        if (!system->trials[i].fits && system->trials[i].value < system->largest.value) {
+        if (!system->trials[i].fits && system->trials[i].value < system->tight.value) {
             text_number((double)system->trials[i].value, 0, value);
             fprintf(file, "%s%s", n++ == 0 ? "; does not fit below it either: " : ", ", value);
         }
@@ -121,7 +125,7 @@ static void print_text(const struct largest_values *values, const struct scenari
     char *stops = NULL;
     size_t n_bytes;
     print_heading(values, scenario);
-    text_table_columns(&table, "system<;largest>12;tokens/s/GPU>12;GiB>6;plan<");
+    text_table_columns(&table, "system<;fits>12;tightly>12;tokens/s/GPU>12;GiB>6;plan<");
     for (int32_t i = 0; i < n_rows; i++)
         add_row(&table, &values->systems[i]);
     text_table_print(&table, stdout, COLUMNS);
@@ -146,7 +150,8 @@ static void print_text(const struct largest_values *values, const struct scenari
 
 static json_t *json_of_trial(const struct value_trial *trial)
 {
-    json_t *row = json_pack("{s:I, s:b}", "value", (json_int_t)trial->value, "fits", trial->fits);
+    json_t *row =
+        json_pack("{s:I, s:b, s:b}", "value", (json_int_t)trial->value, "fits", trial->fits, "tight", trial->tight);
     const char *refusal = what_if_refusal(&trial->question);
     if (refusal != NULL) {
         json_object_set_new(row, "refused", json_string(refusal));
@@ -174,9 +179,11 @@ static void print_json(const struct largest_values *values, const struct scenari
         json_t *trials = json_array();
         for (int32_t k = 0; k < system->n_trials; k++)
             json_array_append_new(trials, json_of_trial(&system->trials[k]));
-        json_array_append_new(systems, json_pack("{s:s, s:o, s:o, s:o}", "label", system->label, "largest",
+        json_array_append_new(systems, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "label", system->label, "largest",
                                                  json_of_value(system->largest.value), "next",
-                                                 json_of_value(system->largest.next), "trials", trials));
+                                                 json_of_value(system->largest.next), "largest_tight",
+                                                 json_of_value(system->tight.value), "next_tight",
+                                                 json_of_value(system->tight.next), "trials", trials));
     }
     command_print_json(json_pack("{s:s, s:s, s:I, s:i, s:o}", "name", scenario->name, "key", values->asked.key, "to",
                                  (json_int_t)values->asked.range.most, "n_trials", values->n_trials, "systems",
@@ -225,7 +232,8 @@ static const struct argp argp = {
     max_options,
     parse,
     "KEY SCENARIO.yaml",
-    "Find the largest value of data.context or data.global_batch with which each system fits. A plan that is `auto` is "
+    "Find the largest value of data.context or data.global_batch with which each system fits surely, and with which it "
+    "fits at least tightly. A plan that is `auto` is "
     "searched again for each value. Values are doubled, then bisected; the next 4 above are tried, too, because a "
     "larger value may fit where a smaller one does not. A context is 4, 5, 6 or 7 times a power of two.",
     children,

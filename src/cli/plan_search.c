@@ -131,9 +131,13 @@ static void print_result(const struct scenario_system *entry, const struct searc
             (plan->verdict == SEARCH_RUNNER_UP && n_runners_up <= MOST_RUNNERS_UP))
             print_plan(plan);
     }
+    if (result->faster >= 0)
+        print_plan(&result->plans[result->faster]);
     if (n_runners_up > MOST_RUNNERS_UP)
         printf("  and %d more runners-up; --json and the trace's table plans have them\n",
                n_runners_up - MOST_RUNNERS_UP);
+    if (result->fits && result->tight)
+        puts("  no plan fits surely; these fit tightly");
     if (result->fits)
         return;
     const struct search_plan *nearest = &result->plans[result->ranked[0]];

@@ -192,7 +192,8 @@ static void gap_text(const struct report *report, int32_t system, char text[TEXT
 
 static void fits_text(const struct report *report, int32_t system, char text[TEXT_SIZE])
 {
-    snprintf(text, TEXT_SIZE, "%s", report->point->systems[system].fits ? "yes" : "no");
+    struct trace_summary summary = point_summary_of(report->scenario, report->point, system);
+    snprintf(text, TEXT_SIZE, "%s", !summary.fits ? "no" : summary.tight ? "tight" : "yes");
 }
 
 /**

@@ -313,7 +313,7 @@ static char *joined_text(const struct rows *rows, const int32_t *row, int32_t n,
         return seeds_text(rows, row, n, column);
     if (strcmp(name, "fits") == 0)
         return check_strdup("0");
-    if (strcmp(name, "first_exceeds_limit") == 0)
+    if (strcmp(name, "first_exceeds_limit") == 0 || strcmp(name, "tight") == 0)
         return check_strdup("1");
     if (strstr(name, "peak_bytes") != NULL)
         return largest_text(rows, row, n, column);
@@ -518,7 +518,8 @@ static void add_row(struct text_table *table, const struct rows *rows, int32_t r
     for (int i = 0; i < rows->n_compared; i++)
         if (is_extra(rows, rows->compared[i]))
             text_table_cell(table, "%s", cell(rows, row, rows->compared[i]));
-    text_table_cell(table, number_of(rows, row, "fits") != 0 ? "yes" : "NO");
+    bool tight = measured_column(&rows->file, "tight") >= 0 && number_of(rows, row, "tight") != 0;
+    text_table_cell(table, number_of(rows, row, "fits") == 0 ? "NO" : tight ? "tight" : "yes");
 }
 
 void rows_print(const struct rows *rows, int32_t most)

@@ -43,6 +43,8 @@ static void write_cell(const struct trace_sensitivity *row, bool is_change, char
         text_number(row->tokens_per_s_per_gpu, row->tokens_per_s_per_gpu < 100, text);
     else
         snprintf(text, TEXT_NUMBER_SIZE, "%+.1f%%", 100 * row->gain);
+    if (row->tight)
+        strcat(text, " tight");
 }
 
 static const char *winner_of(const struct sensitivity_change *change)
@@ -135,9 +137,10 @@ static json_t *json_of_change(const struct sensitivity *sensitivity, const struc
     json_t *systems = json_array();
     for (int32_t i = 0; first->refused == NULL && i < sensitivity->n_systems; i++) {
         const struct trace_sensitivity *row = &change->rows[i];
-        json_array_append_new(systems, json_pack("{s:s, s:i, s:b, s:f, s:o}", "label", row->system, "rank", row->rank,
-                                                 "fits", row->fits, "tokens_per_s_per_gpu", row->tokens_per_s_per_gpu,
-                                                 "gain", json_of_number(row->gain)));
+        json_array_append_new(systems,
+                              json_pack("{s:s, s:i, s:b, s:b, s:f, s:o}", "label", row->system, "rank", row->rank,
+                                        "fits", row->fits, "tight", row->tight, "tokens_per_s_per_gpu",
+                                        row->tokens_per_s_per_gpu, "gain", json_of_number(row->gain)));
     }
     return json_pack("{s:s, s:s, s:f, s:s?, s:s?, s:b, s:o}", "name", first->change, "set", first->set, "memory_factor",
                      change->memory, "refused", first->refused, "winner", first->winner, "winner_changes",

@@ -220,9 +220,11 @@ static void print_fits(const struct validate *validate, bool grouped)
     printf("predicted not to fit, though they ran: %d of %d runs", (int)outcomes.n_false_alarm,
            (int)(outcomes.n - outcomes.n_ran_out));
     print_misjudged(validate, grouped, false);
-    printf("predicted to fit, though they ran out of memory: %d of %d runs", (int)outcomes.n_missed,
-           (int)outcomes.n_ran_out);
+    printf("predicted to fit, though they ran out of memory: %d of %d runs, %d of them tightly", (int)outcomes.n_missed,
+           (int)outcomes.n_ran_out, (int)outcomes.n_missed_tight);
     print_misjudged(validate, grouped, true);
+    printf("predicted to fit tightly, and they ran: %d of %d runs\n", (int)outcomes.n_tight,
+           (int)(outcomes.n - outcomes.n_ran_out));
 }
 
 static void print_outcomes(const struct validate *validate)
@@ -231,11 +233,10 @@ static void print_outcomes(const struct validate *validate)
     print_fits(validate, true);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
-    printf(
-        "predicted at least %.0f%% full, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
-        "%d others %d\n",
-        100 * validate->pressure.share, (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least,
-        (int)full.n_others, (int)full.n_slow_others);
+    printf("predicted to fit tightly, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
+           "%d others %d\n",
+           (int)full.n, (int)full.n_slow, 100 * validate->pressure.slower_least, (int)full.n_others,
+           (int)full.n_slow_others);
 }
 
 static void print_summary(const struct validate *validate, const struct texts *sources, const struct texts *devices)
@@ -277,7 +278,7 @@ void validation_print(const struct validate *validate)
     texts_free(&devices);
 }
 
-static json_t *row_json(const struct validate_row *row)
+static json_t *row_json(const struct validate *validate, const struct validate_row *row)
 {
     json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b}", "row", row->id, "trust", row->trust, "source",
                              row->source, "model", row->model, "gpus", (json_int_t)row->n_gpus, "plan", row->plan,
@@ -297,6 +298,7 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "error", json_real(row->error));
     if (row->memory_bytes > 0) {
         json_object_set_new(json, "fits", json_boolean(row->exceeded_limit == EXCEEDED_NONE));
+        json_object_set_new(json, "tight", json_boolean(validate_is_tight(validate, row)));
         json_object_set_new(json, "peak_bytes", json_real(row->peak_bytes));
         json_object_set_new(json, "memory_bytes", json_real(row->memory_bytes));
     }
@@ -327,10 +329,11 @@ static void append_statistics(json_t *list, const struct validate *validate, str
 static json_t *outcomes_json(const struct validate *validate, const char *group)
 {
     struct validate_outcomes outcomes = validate_outcomes_of(validate, group);
-    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "rows", (int)outcomes.n, "right",
+    return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "rows", (int)outcomes.n, "right",
                      (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), "ran_out_of_memory",
                      (int)outcomes.n_ran_out, "fitted_predicted_not_to", (int)outcomes.n_false_alarm,
-                     "ran_out_predicted_to_fit", (int)outcomes.n_missed);
+                     "ran_out_predicted_to_fit", (int)outcomes.n_missed, "ran_out_predicted_tight",
+                     (int)outcomes.n_missed_tight, "fitted_predicted_tight", (int)outcomes.n_tight);
 }
 
 void validation_print_json(const struct validate *validate)
@@ -342,7 +345,7 @@ void validation_print_json(const struct validate *validate)
         int32_t n;
         int32_t *worst = validate_worst_first(validate, q, &n);
         for (int32_t i = 0; i < n; i++)
-            json_array_append_new(rows, row_json(&validate->rows[worst[i]]));
+            json_array_append_new(rows, row_json(validate, &validate->rows[worst[i]]));
         free(worst);
         for (int32_t i = 0; i < sources.n; i++)
             append_statistics(statistics, validate, (struct validate_group){.quantity = q, .source = sources.text[i]});
@@ -357,7 +360,7 @@ void validation_print_json(const struct validate *validate)
     }
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (validate->rows[i].reason[0] != '\0')
-            json_array_append_new(skipped, row_json(&validate->rows[i]));
+            json_array_append_new(skipped, row_json(validate, &validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
                              "outcomes", outcomes_json(validate, NULL));
     json_object_set_new(root, "groups", of_groups);

@@ -19,6 +19,8 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->gradient_reduction = plan->gradient_reduction;
     setting->reduce_precision = plan->reduce_precision;
     setting->gradient_buffers = plan->gradient_buffers;
+    setting->reduce_bucket = (int32_t)plan->reduce_bucket;
+    setting->gradient_copy = plan->gradient_copy;
     setting->optimizer = plan->optimizer;
     int32_t reshard = plan->reshard_after_forward;
     setting->staged = plan->sharding == SCENARIO_ZERO3 && plan->pp > 1;

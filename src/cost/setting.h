@@ -58,6 +58,7 @@ struct cost_setting {
     int32_t tp_overlap, pp_overlap, dp_overlap; /* as in struct scenario_communication */
     int32_t cp_type, sharding, fsdp_prefetch, fsdp_ends, gradients, gradient_buffers, optimizer; /* scenario_plan */
     int32_t main_params, moments, gradient_reduction, reduce_precision;                          /* scenario_plan */
+    int32_t reduce_bucket, gradient_copy;                                                        /* scenario_plan */
     bool cp_overlap, sequence_parallel, kv_copies, early_stop;
     bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
     bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */

@@ -94,6 +94,21 @@ double cost_state_bytes(const struct cost_setting *setting, double parameters, i
     return parameters * (bytes.weight + whole_gradient_bytes(setting) + optimizer / shards);
 }
 
+double cost_reduce_bucket_bytes(const struct cost_setting *setting)
+{
+    bool twice = setting->sharding != SCENARIO_ZERO3 && setting->dp_overlap != SCENARIO_OVERLAP_NONE;
+    double buckets = setting->sharding == SCENARIO_UNSHARDED ? 0 : twice ? 2 : 1;
+    return buckets * (double)setting->reduce_bucket * cost_precisions(setting).weight;
+}
+
+double cost_gradient_copy_bytes(const struct cost_setting *setting, double parameters, int32_t shards)
+{
+    bool copies = setting->gradient_copy != 0 && setting->gradients == SCENARIO_BF16 &&
+                  (setting->sharding == SCENARIO_ZERO1 || setting->sharding == SCENARIO_ZERO2);
+    double share = (1 - setting->optimizer_offload) * parameters / shards;
+    return copies ? share * (cost_precisions(setting).gradient + precision_bytes(PRECISION_FP32)) : 0;
+}
+
 /** Return the parameters of a rank that the host updates. */
 static double on_host(const struct cost_setting *setting, double parameters, int32_t shards)
 {

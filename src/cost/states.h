@@ -38,6 +38,13 @@ static inline bool cost_frees_gradients(const struct cost_setting *setting)
     return setting->gradient_buffers == SCENARIO_GRADIENTS_FREED;
 }
 
+/** Return the bytes of DeepSpeed's buffers of gradients (`reduce_bucket`), which last from the first step on. */
+double cost_reduce_bucket_bytes(const struct cost_setting *setting);
+
+/** Return the bytes of the copies of a rank's share of gradients while DeepSpeed's optimizer steps (`gradient_copy`).
+ */
+double cost_gradient_copy_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
+
 /**
  * Return the bytes of weights, gradients and optimizer states of one rank of a stage of `parameters` parameters. They
  * depend on the plan's `sharding`, with n = shards and g = 4 or 2 bytes by its `gradients`. a = p + 2 m are the bytes

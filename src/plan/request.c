@@ -10,6 +10,16 @@ double request_memory_bytes(const struct scenario *scenario)
     return scenario->memory_limit * (scenario->device.memory_bytes - scenario->device.context_bytes);
 }
 
+double request_sure_bytes(const struct scenario *scenario)
+{
+    return request_memory_bytes(scenario) / (1 + scenario->pressure.reserve_most);
+}
+
+double request_planned_bytes(const struct scenario *scenario, const struct scenario_plan *plan)
+{
+    return plan->fits == SCENARIO_FITS_TIGHT ? request_memory_bytes(scenario) : request_sure_bytes(scenario);
+}
+
 /** Return the operators that the scenario does not run as one kernel or GEMM. */
 static enum cost_single single_of(const struct scenario_fused *fused)
 {
@@ -66,7 +76,7 @@ struct plan_request plan_request_of(const struct scenario *scenario, const struc
         .setting = setting,
         .layout = *layout,
         .context = scenario->data.context,
-        .memory_bytes = request_memory_bytes(scenario),
+        .memory_bytes = request_planned_bytes(scenario, layout),
         .iteration = iteration,
         .seed = scenario->seed,
         .knobs = knobs,

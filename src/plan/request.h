@@ -22,8 +22,15 @@ struct plan_request {
 };
 
 /** Return the memory that a rank may allocate: memory_limit of the device's memory without CUDA context and NCCL
- * [bytes]. */
+ * [bytes]. A plan that needs more does not fit. */
 double request_memory_bytes(const struct scenario *scenario);
+
+/** Return the memory up to which a plan fits surely [bytes]. Then request_memory_bytes also holds what PyTorch's
+ * allocator reserves beside it (model/memory_pressure.yaml). A plan between the two fits tightly. */
+double request_sure_bytes(const struct scenario *scenario);
+
+/** Return the memory that a plan may use by its key `fits`: one of these two [bytes]. */
+double request_planned_bytes(const struct scenario *scenario, const struct scenario_plan *plan);
 
 /** Return the costs of a plan under the scenario. Both are borrowed. */
 struct cost_setting request_setting(const struct scenario *scenario, const struct scenario_plan *plan);

@@ -9,9 +9,9 @@
 
 static const struct schema_key keys[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
-    {"share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "share of a rank's memory from which it counts as nearly full",
-     FIELD(share)},
-    {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published runs that are predicted to be so full",
+    {"reserve_most", SCHEMA_REAL, "-", 0, 1, NULL, NULL,
+     "reserved over allocated memory, less 1, that nine of ten measured steps did not exceed", FIELD(reserve_most)},
+    {"runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "published runs that are predicted to fit tightly",
      FIELD(runs)},
     {"slow_runs", SCHEMA_INT, "runs", 0, 1 << 20, NULL, NULL, "number of these runs that were slower than predicted",
      FIELD(slow_runs)},

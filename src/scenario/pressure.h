@@ -5,10 +5,10 @@
 
 #include "document/schema.h"
 
-/** Observations of nearly full memories. No time is modelled from them; results only report them. */
+/** Observations of nearly full memories, where a plan fits only tightly. No time is modelled from them. */
 struct memory_pressure {
     char source[512];
-    double share;            /* share of the memory that a rank may use, from which it counts as nearly full */
+    double reserve_most; /* reserved over allocated memory, less 1, that nine of ten measured steps did not exceed */
     int64_t runs, slow_runs; /* published runs that are so full, and those of them that were slower than predicted */
     int64_t other_runs, other_slow_runs;
     double slower_least, slower_most; /* range of predicted over measured throughput, less 1 */

@@ -125,6 +125,7 @@ struct scenario {
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     double memory_limit;   /* share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first */
+    int32_t fits;          /* enum scenario_fits: plans that rank and that capacity buys */
     int32_t engine;        /* enum scenario_engine */
     int32_t trace;         /* enum scenario_trace */
     bool all_tensor_ranks; /* simulate every TP rank instead of one for all */

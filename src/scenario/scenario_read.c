@@ -128,8 +128,13 @@ static const struct schema_key scenario_keys[] = {
      "(--overlap-param-gather). With zero2 every pass reduces, beside its work unless this is none. With zero3 every "
      "pass reduces and gathers beside its work, whatever this says",
      FIELD(communication.dp_overlap)},
-    {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "0.95", NULL,
+    {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "1", NULL,
      "share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first", FIELD(memory_limit)},
+    {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
+     "plans that systems make, searches rank and capacity buys: sure: those that fit surely; tight: also those that "
+     "fit "
+     "only if PyTorch's allocator reserves little beside what is allocated (docs/model.md, \"Reserved memory\")",
+     FIELD(fits)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL,
      "iterations simulated first and left out of the results", FIELD(warm_up)},
     {"iterations.measured", SCHEMA_INT, "-", 1, 1000000, "20", NULL, "iterations simulated for the results",
@@ -385,6 +390,14 @@ static bool check_batch(const struct scenario *scenario, bool read, struct error
                           "iteration (512) or its tokens (16Mi)");
 }
 
+/** Make the scenario's `fits` the default of its systems. */
+static void set_fits(const struct scenario *scenario, struct schema_key *keys)
+{
+    while (strcmp(keys->name, "fits") != 0)
+        keys++;
+    keys->fallback = scenario->fits == SCENARIO_FITS_TIGHT ? "tight" : "sure";
+}
+
 /** Read keys, and no file except the framework's. systems_ok: whether the keys of systems are right */
 static bool read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       bool *systems_ok, struct error *err)
@@ -401,6 +414,7 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     ok &= check_batch(scenario, ok, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
+    set_fits(scenario, defaults.keys + N_SCENARIO_KEYS);
     const struct system_entry_defaults of_systems = {
         defaults.keys + N_SCENARIO_KEYS,
         named_framework(&scenario->document) != NULL ? defaults.named.selective : RECOMPUTE_SELECTIVE};

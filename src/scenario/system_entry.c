@@ -20,6 +20,8 @@ const struct schema_key system_entry_keys[] = {
      "of plan_space.offload; auto: as slimpack and bytescale decide themselves, other systems as plan. If never comes "
      "from the framework, a share above 0 that the scenario gives means plan",
      SYSTEM(plan.offload_mode)},
+    {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
+     "plans that this system may use, as the scenario's key `fits`, which is the default", SYSTEM(plan.fits)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
     {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "number of pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
@@ -105,6 +107,15 @@ const struct schema_key system_entry_keys[] = {
      "kept: memory holds gradients all the time (Megatron-LM's buffers); freed: memory holds them from a step's first "
      "backward pass to the end of the optimizer (PyTorch's zero_grad, FSDP)",
      SYSTEM(plan.gradient_buffers)},
+    {"plan.reduce_bucket", SCHEMA_INT, "elements", 0, 1 << 30, framework_value, NULL,
+     "elements of the buffer through which gradients are reduced (DeepSpeed's reduce_bucket_size); two of them with "
+     "zero1 "
+     "or zero2 and dp_overlap; 0: no buffer of its own",
+     SYSTEM(plan.reduce_bucket)},
+    {"plan.gradient_copy", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "with zero1 and zero2, the optimizer copies its share of bf16 gradients into one block and into fp32, beside the "
+     "gradients (DeepSpeed)",
+     SYSTEM(plan.gradient_copy)},
     {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of Adam: fused: one (Apex, Megatron, PyTorch's fused=True); eager: one for each operation (PyTorch's "
      "default)",
@@ -148,7 +159,7 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.offload)},
 };
 enum { MAX_SYSTEMS = 1000 };
-enum { N_AUTO_KEYS = 3 }; /* name, label and offload, the keys that an entry may have beside `plan: auto` */
+enum { N_AUTO_KEYS = 4 }; /* name, label, offload and fits, the keys that an entry may have beside `plan: auto` */
 static const char *const system_others[] = {"knobs", "plan_space", NULL};
 static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 

@@ -88,6 +88,10 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model);
 enum scenario_offload { SCENARIO_OFFLOAD_NEVER, SCENARIO_OFFLOAD_PLAN, SCENARIO_OFFLOAD_AUTO };
 #define SCENARIO_OFFLOAD "never|plan|auto"
 
+/** Plans that a system may use: those that fit surely, or also those that fit tightly (plan/request.h). */
+enum scenario_fits { SCENARIO_FITS_SURE, SCENARIO_FITS_TIGHT };
+#define SCENARIO_FITS "sure|tight"
+
 /** The layout that a user gives a system: `plan:`. If dp is 0, it follows from the platform. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
@@ -106,6 +110,8 @@ struct scenario_plan {
     int32_t gradient_reduction;    /* enum scenario_reduction */
     int32_t reduce_precision;      /* enum scenario_reduce_precision */
     int32_t gradient_buffers;      /* enum scenario_gradient_buffers */
+    int64_t reduce_bucket;         /* elements of DeepSpeed's buffer of gradients; 0: none */
+    bool gradient_copy;            /* the optimizer flattens its share of bf16 gradients and converts it to fp32 */
     int32_t optimizer;             /* enum scenario_kernels: one kernel for Adam, or one for each operation */
     int32_t main_params;           /* enum scenario_main_params */
     int32_t moments;               /* enum scenario_gradients: precision of both moments of Adam */
@@ -117,6 +123,7 @@ struct scenario_plan {
     bool early_stop;               /* with recompute full, stop after the last tensor that the backward needs */
     int32_t offload_mode;          /* enum scenario_offload, the entry's key `offload` */
     double offload;                /* share of activations that goes to the host, 0..1 */
+    int32_t fits;                  /* enum scenario_fits, the entry's key `fits` */
 };
 
 /** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding.
@@ -140,18 +147,25 @@ static inline int32_t scenario_plan_shard_groups(const struct scenario_plan *pla
     return (int32_t)(plan->dp * plan->cp / scenario_plan_shards(plan));
 }
 
+/** A plan that fits only tightly, and how much faster it is than the plan. */
+struct scenario_tight {
+    struct scenario_plan plan;
+    double faster_by; /* share; 0: there is none */
+};
+
 struct scenario_system {
     char name[64];
-    char label[64];            /* name of the row; default: the system's name */
-    struct scenario_plan plan; /* with plan: auto, only the framework's keys until a search has completed it */
-    bool auto_plan;            /* `plan: auto`; the search that finds the plan turns it off */
-    struct plan_space space;   /* space of plan: auto */
-    int32_t knobs;             /* node of the mapping `knobs:` in the document, -1: none */
-    int32_t node;              /* node of this entry, for messages */
+    char label[64];              /* name of the row; default: the system's name */
+    struct scenario_plan plan;   /* with plan: auto, only the framework's keys until a search has completed it */
+    struct scenario_tight tight; /* the best plan that fits tightly, if the search found one that is faster */
+    bool auto_plan;              /* `plan: auto`; the search that finds the plan turns it off */
+    struct plan_space space;     /* space of plan: auto */
+    int32_t knobs;               /* node of the mapping `knobs:` in the document, -1: none */
+    int32_t node;                /* node of this entry, for messages */
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 37 };
+enum { SYSTEM_ENTRY_N_KEYS = 40 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /** It holds what the scenario's framework says of its systems. */

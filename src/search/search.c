@@ -361,14 +361,92 @@ static void prune(struct search *search)
     }
 }
 
+/** Begin again with the memory of plans that fit tightly. */
+static void take_tight_limit(struct search *search)
+{
+    struct search_result *result = search->result;
+    result->tight = true;
+    result->limits.gpu_bytes = request_memory_bytes(search->evaluations.scenario);
+    for (int32_t i = 0; i < result->n_plans; i++)
+        result->plans[i] = (struct search_plan){
+            .layout = result->plans[i].layout, .n_demanded = result->plans[i].n_demanded, .verdict = SEARCH_OPEN};
+    prune(search);
+}
+
 /** Search the plans by their number of demanded features until some fit. */
+static bool search_tiers(struct search *search, bool *found, struct error *err)
+{
+    *found = false;
+    for (int32_t n_demanded = 0; !*found && n_demanded <= search->entry->space.on_demand.n; n_demanded++)
+        if (!search_tier(search, n_demanded, found, err))
+            return false;
+    return true;
+}
+
+/** Resolve a plan that memory excluded, as far as it may be faster than `best`, and keep the faster one. */
+static bool try_tight(struct search *search, const struct search_plan *plan, struct search_plan *best,
+                      struct error *err)
+{
+    struct search_plan tight = *plan;
+    tight.score = (struct search_score){0};
+    if (!rank_plan(search, &tight, ranking_time_within_s(search->result, plan, best->ranking_s), err))
+        return false;
+    if (tight.verdict != SEARCH_SLOWER || tight.ranking_s >= best->ranking_s)
+        return true;
+    if (!score_plan(search, &tight, INFINITY, err))
+        return false;
+    if (tight.verdict == SEARCH_RUNNER_UP && search->options->engine != NULL && !add_contention(search, &tight, err))
+        return false;
+    if (tight.verdict == SEARCH_RUNNER_UP && tight.score.time_s < best->score.time_s)
+        *best = tight;
+    return true;
+}
+
+/** Find the fastest plan that fits tightly and is faster than the chosen one. */
+static bool find_tight(struct search *search, struct error *err)
+{
+    struct search_result *result = search->result;
+    const struct search_plan *chosen = ranking_fastest(result);
+    const struct evaluation_limits sure = result->limits;
+    struct search_plan best = *chosen;
+    bool ok = true;
+    result->limits.gpu_bytes = request_memory_bytes(search->evaluations.scenario);
+    for (int32_t i = 0; ok && i < result->n_plans; i++) {
+        struct search_plan *plan = &result->plans[i];
+        bool excluded = is_unscored(plan) || plan->verdict == SEARCH_TOO_LARGE || plan->verdict == SEARCH_MISFIT;
+        double before_s = best.score.time_s;
+        if (!excluded || plan->n_demanded > chosen->n_demanded || plan->bound.peak_bytes > result->limits.gpu_bytes ||
+            ranking_expected_s(result, plan, plan->bound.time_s) >= best.ranking_s)
+            continue;
+        ok = try_tight(search, plan, &best, err);
+        if (best.score.time_s < before_s)
+            result->faster = i;
+    }
+    result->limits = sure;
+    result->faster_by = chosen->score.time_s / best.score.time_s - 1;
+    if (result->faster_by <= SEARCH_TIE_PERCENT / 100.0)
+        result->faster = -1;
+    if (result->faster >= 0) {
+        best.verdict = SEARCH_TIGHT;
+        result->plans[result->faster] = best;
+    }
+    return ok;
+}
+
+/** Search the plans that fit surely, then those that fit tightly. */
 static bool decide_in_order(struct search *search, struct error *err)
 {
     struct search_result *result = search->result;
-    bool found = false;
-    for (int32_t n_demanded = 0; !found && n_demanded <= search->entry->space.on_demand.n; n_demanded++)
-        if (!search_tier(search, n_demanded, &found, err))
+    bool found = false, sure = search->entry->plan.fits != SCENARIO_FITS_TIGHT;
+    if (!search_tiers(search, &found, err))
+        return false;
+    if (found && sure && !find_tight(search, err))
+        return false;
+    if (!found && sure) {
+        take_tight_limit(search);
+        if (!search_tiers(search, &found, err))
             return false;
+    }
     for (int32_t i = 0; i < result->n_plans; i++)
         if (result->plans[i].verdict == SEARCH_OPEN)
             result->plans[i].verdict = SEARCH_NOT_DEMANDED;
@@ -388,11 +466,12 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
     const struct training_system *training = system_find(entry->name, err);
     if (training == NULL)
         return false;
-    *result =
-        (struct search_result){.limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform),
-                               .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
-                               .engine = options->engine != NULL,
-                               .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
+    *result = (struct search_result){
+        .limits = evaluation_limits_of(request_planned_bytes(scenario, &entry->plan), &scenario->platform),
+        .faster = -1,
+        .seed = (int64_t)(rng_mix(rng_mix((uint64_t)scenario->seed) ^ seed_mark) >> 11),
+        .engine = options->engine != NULL,
+        .n_iterations = (int32_t)(scenario->warm_up + scenario->measured)};
     result->planned = check_calloc((size_t)result->n_iterations, sizeof *result->planned);
     struct search search = {
         .evaluations = {.scenario = scenario, .system = training, .engine = options->engine, .result = result},
@@ -418,6 +497,10 @@ bool search_system(const struct scenario *scenario, const struct lengths *length
 static void take_plan(struct scenario_system *entry, const struct search_result *result)
 {
     entry->plan = result->plans[result->ranked[0]].layout;
+    if (result->tight)
+        entry->plan.fits = SCENARIO_FITS_TIGHT;
+    if (result->faster >= 0)
+        entry->tight = (struct scenario_tight){result->plans[result->faster].layout, result->faster_by};
     entry->auto_plan = false;
 }
 

@@ -22,7 +22,11 @@
  * 9. The fastest plan runs over the measured iterations of the scenario. If it does not fit in one of them
  *    (SEARCH_MISFIT) it is rejected, and ranking and deciding continue without it. SimGrid runs them only if the plan
  *    offloads, since otherwise its memory is that of the critical path.
- * 10. Ties go to the plan that comes first in the space. If no plan fits, the one with the least excess is the result.
+ * 10. Ties go to the plan that comes first in the space.
+ * 11. If no plan fits surely, the steps repeat with the memory of plans that fit tightly (plan/request.h). If none fits
+ *     then either, the plan with the least excess is the result.
+ * 12. Otherwise the plans that memory excluded are resolved with that memory, if their bounds are below the chosen
+ *     plan's time. The fastest is named if it is over SEARCH_TIE_PERCENT faster. It does not rank.
  */
 #ifndef SLIMSIM_SEARCH_SEARCH_H
 #define SLIMSIM_SEARCH_SEARCH_H

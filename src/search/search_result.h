@@ -15,6 +15,7 @@ enum search_verdict {
     SEARCH_RUNNER_UP,     /* decided on */
     SEARCH_SLOWER,        /* it fits, and others are faster */
     SEARCH_MISFIT,        /* fastest, but does not fit in an iteration of the scenario */
+    SEARCH_TIGHT,         /* fits only tightly, and is the fastest of those that are faster than the chosen one */
     SEARCH_TOO_LARGE,     /* planned by the system, but does not fit */
     SEARCH_REFUSED,       /* the system cannot plan it */
     SEARCH_BOUND_PRUNED,  /* takes longer than plans that were decided on */
@@ -67,6 +68,9 @@ struct search_result {
     struct search_iteration iterations[SEARCH_DECIDING_ITERATIONS]; /* iterations that decided; the first one ranked */
     int32_t n_warm_up; /* iterations before them, numbered from SEARCH_CANDIDATES on; 0 if the system keeps no state */
     bool fits;         /* whether the chosen plan fits in the iterations that decided and those of the scenario */
+    bool tight;        /* no plan fits surely, so limits are those of plans that fit tightly */
+    int32_t faster;    /* index of the plan with SEARCH_TIGHT; -1: none */
+    double faster_by;  /* the chosen plan's time over its time, less 1 */
     bool engine;       /* SimGrid was used */
     struct evaluation_limits limits;
     int32_t n_iterations; /* of the scenario, with warm-up */

@@ -459,11 +459,13 @@ static int32_t machine_lines(const struct scenario *scenario, const struct point
     char share[32] = "";
     if (scenario->memory_limit < 1)
         snprintf(share, sizeof share, "%g%% of ", 100 * scenario->memory_limit);
-    snprintf(lines[n++], ASSUMPTIONS_SIZE,
-             "memory of a GPU: %.2f GiB, %sthe device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f "
-             "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; fragments not counted",
-             point->memory_bytes / TEXT_GIB, share, device->context_bytes / TEXT_GIB,
-             device->workspace_bytes / TEXT_GIB);
+    snprintf(
+        lines[n++], ASSUMPTIONS_SIZE,
+        "memory of a GPU: %.2f GiB, %sthe device's less %.2f GiB of CUDA context and NCCL; libraries keep %.3f "
+        "GiB of it; blocks of states are rounded as PyTorch's allocator does, others not; a plan fits surely up to "
+        "%.2f GiB, since the allocator reserves up to %.0f%% more",
+        point->memory_bytes / TEXT_GIB, share, device->context_bytes / TEXT_GIB, device->workspace_bytes / TEXT_GIB,
+        request_sure_bytes(scenario) / TEXT_GIB, 100 * scenario->pressure.reserve_most);
     snprintf(lines[n++], ASSUMPTIONS_SIZE,
              "host memory of a node: %.2f GiB, all of it for offloaded activations and the optimizer's share",
              platform->host_memory_bytes / TEXT_GIB);
@@ -506,24 +508,24 @@ static int32_t operation_lines(const struct scenario *scenario, char lines[][ASS
     return n;
 }
 
-/** Print the systems whose fullest GPU is nearly full. @return number of lines */
-static int32_t pressure_lines(const struct scenario *scenario, const struct point *point,
-                              char lines[][ASSUMPTIONS_SIZE])
+/** Print the systems that fit only tightly. @return number of lines */
+static int32_t tight_lines(const struct scenario *scenario, const struct point *point, char lines[][ASSUMPTIONS_SIZE])
 {
     const struct memory_pressure *pressure = &scenario->pressure;
     int32_t n = 0;
     for (int32_t i = 0; i < point->n_systems; i++) {
-        double share = point_summary_of(scenario, point, i).peak_bytes * scenario->memory_limit / point->memory_bytes;
-        if (share >= pressure->share && share <= 1)
-            snprintf(lines[n++], ASSUMPTIONS_SIZE,
-                     "%s: its fullest GPU at %.0f%% of its memory; so near the limit an allocator may free its "
-                     "cache and ask again in every step, which is not modelled: of %" PRId64
-                     " published runs predicted at least %.0f%% full %" PRId64
-                     " were predicted %.0f to %.0f%% too fast, of %" PRId64 " others %" PRId64
-                     " (model/memory_pressure.yaml)",
-                     point->systems[i].entry->label, 100 * share, pressure->runs, 100 * pressure->share,
-                     pressure->slow_runs, 100 * pressure->slower_least, 100 * pressure->slower_most,
-                     pressure->other_runs, pressure->other_slow_runs);
+        struct trace_summary summary = point_summary_of(scenario, point, i);
+        if (summary.tight)
+            snprintf(
+                lines[n++], ASSUMPTIONS_SIZE,
+                "%s: fits tightly, its fullest GPU at %.0f%% of its memory; the allocator reserved up to %.0f%% more "
+                "than was allocated in nine of ten measured steps; if it finds no room, it frees its cache and "
+                "asks again in every step, which is not modelled: of %" PRId64
+                " published runs that are predicted so, %" PRId64 " were predicted %.0f to %.0f%% too fast, of %" PRId64
+                " others %" PRId64 " (model/memory_pressure.yaml)",
+                point->systems[i].entry->label, 100 * summary.peak_bytes / summary.memory_bytes,
+                100 * pressure->reserve_most, pressure->runs, pressure->slow_runs, 100 * pressure->slower_least,
+                100 * pressure->slower_most, pressure->other_runs, pressure->other_slow_runs);
     }
     return n;
 }
@@ -542,6 +544,6 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);
-    *n += pressure_lines(scenario, point, lines + *n);
+    *n += tight_lines(scenario, point, lines + *n);
     return lines;
 }

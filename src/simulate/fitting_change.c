@@ -172,7 +172,10 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
                                         const struct point_system *system)
 {
     const struct training_system *training = system->system;
-    struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
+    struct scenario_system asked = *system->entry;
+    asked.plan.fits = scenario->fits; /* a search may have let the plan be tight */
+    struct evaluation_limits limits =
+        evaluation_limits_of(request_planned_bytes(scenario, &asked.plan), &scenario->platform);
     struct plan_request request = {.iteration = worst_iteration(scenario, system, &limits)};
     const struct point_iteration *worst = &system->iterations[request.iteration];
     struct evaluation now = {.peak_bytes = worst->row.peak_bytes, .host_bytes = worst->host.bytes};
@@ -182,7 +185,7 @@ struct fitting_change fitting_change_of(const struct scenario *scenario, const s
     CHECK(system_read_knobs(training, scenario, system->entry, knobs, &refused)); /* they were read before the run */
     request.knobs = knobs;
     for (int i = 0; i < N_CHANGES && !nearest.fits; i++) {
-        struct scenario_system entry = *system->entry;
+        struct scenario_system entry = asked;
         struct fitting_change change = {0};
         if (!apply(i, &entry.plan, change.text, sizeof change.text) ||
             !takes(scenario, system, system_decides(training, knobs, &entry.plan), &entry))

@@ -12,13 +12,19 @@ const char *const time_part_name[TIME_N_PARTS] = {
     "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
     "gradients", "re-sharding"};
 
+/** A summary to sort, and how well it fits: 0 surely, 1 tightly, 2 not. */
+struct sorted {
+    struct trace_summary *summary;
+    int32_t misfit;
+};
+
 static int compare_summaries(const void *a, const void *b)
 {
-    const struct trace_summary *const *x = a, *const *y = b;
-    if ((*x)->fits != (*y)->fits)
-        return (*x)->fits ? -1 : 1;
-    int order = (*x)->fits ? COMPARE((*y)->mfu, (*x)->mfu) : 0;
-    return order != 0 ? order : COMPARE((*x)->system, (*y)->system);
+    const struct sorted *x = a, *y = b;
+    if (x->misfit != y->misfit)
+        return COMPARE(x->misfit, y->misfit);
+    int order = x->summary->fits ? COMPARE(y->summary->mfu, x->summary->mfu) : 0;
+    return order != 0 ? order : COMPARE(x->summary->system, y->summary->system);
 }
 
 static bool tie(const struct scenario *scenario, const struct point *point, const struct trace_summary *best,
@@ -34,15 +40,18 @@ static bool tie(const struct scenario *scenario, const struct point *point, cons
 void standings_of(const struct scenario *scenario, const struct point *point, struct trace_summary *summaries,
                   struct standing *standings)
 {
-    struct trace_summary **sorted = check_calloc((size_t)point->n_systems, sizeof *sorted);
-    for (int32_t i = 0; i < point->n_systems; i++)
-        sorted[i] = &summaries[i];
+    struct sorted *sorted = check_calloc((size_t)point->n_systems, sizeof *sorted);
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        bool tight = summaries[i].tight && scenario->fits != SCENARIO_FITS_TIGHT;
+        sorted[i] = (struct sorted){&summaries[i], !summaries[i].fits ? 2 : tight ? 1 : 0};
+    }
     qsort(sorted, (size_t)point->n_systems, sizeof *sorted, compare_summaries);
     for (int32_t i = 0, best = 0; i < point->n_systems; i++) {
-        if (sorted[i]->fits && !tie(scenario, point, sorted[best], sorted[i]))
+        struct trace_summary *summary = sorted[i].summary;
+        if (sorted[i].misfit != sorted[best].misfit || !tie(scenario, point, sorted[best].summary, summary))
             best = i;
-        sorted[i]->rank = sorted[i]->fits ? best + 1 : 0;
-        standings[i] = (struct standing){sorted[i]->system, sorted[i]->rank};
+        summary->rank = summary->fits ? best + 1 : 0;
+        standings[i] = (struct standing){summary->system, summary->rank};
     }
     free(sorted);
 }

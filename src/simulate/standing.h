@@ -13,7 +13,8 @@ struct standing {
 /**
  * Rank the systems by model FLOPs a second. With the same samples this is the order of tokens a second.
  *
- * 1. Systems that do not fit come last, in the order of the scenario.
+ * 1. Systems that fit tightly come after the others, unless the scenario has `fits: tight`. Systems that do not fit
+ *    come last, in the order of the scenario.
  * 2. A system ties with the best one of a rank if the interval of their ratio includes 1 (simulate/interval.h).
  * 3. Without an interval, only equal rates tie.
  *

@@ -165,6 +165,7 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
         .recompute_layers = (int32_t)plan->recompute_layers,
         .offload = plan->offload,
         .fits = system->fits,
+        .tight_bytes = request_sure_bytes(scenario),
         .measured_iterations = (int32_t)scenario->measured,
         .memory_bytes = point->memory_bytes,
         .host_memory_bytes = scenario->platform.host_memory_bytes,
@@ -173,6 +174,7 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
     struct evaluation worst = {.peak_bytes = summary.peak_bytes, .host_bytes = summary.host_peak_bytes};
     struct evaluation_limits limits = evaluation_limits_of(point->memory_bytes, &scenario->platform);
     summary.exceeded_limit = evaluation_exceeds(&worst, &limits);
+    summary.tight = summary.fits && summary.peak_bytes > summary.tight_bytes;
     struct scenario_plan replicas = *plan;
     replicas.dp = system->dp;
     plan_text_name(&replicas, summary.host_peak_bytes > 0, summary.plan_text);

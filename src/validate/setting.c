@@ -142,11 +142,16 @@ static bool read_row_keys(struct reading *reading, struct setting *setting)
 /** Set the keys of a scenario that no row has, and then those of the row. */
 static bool set_scenario_keys(struct reading *reading)
 {
-    static const char *const fixed[][2] = {{"name", "validate"},         {"model", "row"},
-                                           {"platform", "{}"},           {"data.lengths", "fixed"},
-                                           {"engine", "critical-path"},  {"trace", "none"},
-                                           {"memory_limit", "1"},        {"iterations.warm_up", "0"},
-                                           {"iterations.measured", "1"}, {"systems", "[{name: best-fit}]"}};
+    static const char *const fixed[][2] = {{"name", "validate"},
+                                           {"model", "row"},
+                                           {"platform", "{}"},
+                                           {"data.lengths", "fixed"},
+                                           {"engine", "critical-path"},
+                                           {"trace", "none"},
+                                           {"fits", "tight"},
+                                           {"iterations.warm_up", "0"},
+                                           {"iterations.measured", "1"},
+                                           {"systems", "[{name: best-fit}]"}};
     const struct measured *measured = reading->measured;
     bool ok = true;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)

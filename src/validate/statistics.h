@@ -41,9 +41,12 @@ struct validate_group {
  */
 struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group);
 
-/** Runs of a group of throughput. n counts the runs that are predicted to fill at least pressure.share of the memory
- * they may use. n_slow counts those of them that are predicted more than pressure.slower_least too fast. n_others and
- * n_slow_others count the other runs in the same manner. */
+/** Return whether a row is predicted to fit tightly (request_sure_bytes). */
+bool validate_is_tight(const struct validate *validate, const struct validate_row *row);
+
+/** Runs of a group of throughput. n counts the runs that are predicted to fit tightly. n_slow counts those of them that
+ * are predicted more than pressure.slower_least too fast. n_others and n_slow_others count the other runs in the same
+ * manner. */
 struct validate_full_runs {
     int32_t n, n_slow, n_others, n_slow_others;
 };
@@ -52,9 +55,10 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
 
 /** Simulated runs whose row says whether they fitted into memory, or shows it by a measured value. */
 struct validate_outcomes {
-    int32_t n, n_ran_out;  /* n_ran_out: those of them that ran out of memory */
-    int32_t n_false_alarm; /* runs that fitted and are predicted not to fit */
-    int32_t n_missed;      /* runs that ran out of memory and are predicted to fit */
+    int32_t n, n_ran_out;            /* n_ran_out: those of them that ran out of memory */
+    int32_t n_false_alarm;           /* runs that fitted and are predicted not to fit */
+    int32_t n_missed;                /* runs that ran out of memory and are predicted to fit */
+    int32_t n_tight, n_missed_tight; /* runs that fitted, and those of n_missed, that are predicted to fit tightly */
 };
 
 /** Return whether it was wrongly predicted that a run fits, or that it does not. It is false if the row has no such
