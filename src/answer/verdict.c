@@ -225,17 +225,18 @@ static char *change_of(const struct writer *writer, int32_t system)
     const struct fitting_change change =
         fitting_change_of(writer->scenario, writer->lengths, &writer->point->systems[system]);
     const struct trace_summary *summary = &writer->verdict->ranked.summaries[system];
-    bool host = change.evaluation.peak_bytes <= writer->point->memory_bytes;
-    double bytes = host && !change.fits ? change.evaluation.host_bytes : change.evaluation.peak_bytes;
     struct evaluation_limits limits = evaluation_limits_of(writer->point->memory_bytes, &writer->scenario->platform);
+    enum exceeded_limit exceeded = evaluation_exceeds(&change.evaluation, &limits);
+    bool host = exceeded == EXCEEDED_HOST_MEMORY;
+    double bytes = host ? change.evaluation.host_bytes : change.evaluation.peak_bytes;
     struct evaluation now = {.peak_bytes = summary->peak_bytes, .host_bytes = summary->host_peak_bytes};
     bool useless = evaluation_excess(&change.evaluation, &limits) > 0.999 * evaluation_excess(&now, &limits);
     if (*change.text == '\0')
         return check_strdup("no single change of its plan is possible");
     if (useless)
         return check_strdup("no single change of its plan needs less");
-    if (change.fits)
-        return check_asprintf("%s would fit, %.1f GiB", change.text, bytes / TEXT_GIB);
+    if (exceeded == EXCEEDED_NONE)
+        return check_asprintf("%s would fit%s, %.1f GiB", change.text, change.fits ? "" : " tightly", bytes / TEXT_GIB);
     return check_asprintf("no single change fits; nearest: %s, %.1f GiB%s", change.text, bytes / TEXT_GIB,
                           host ? " of host memory" : "");
 }

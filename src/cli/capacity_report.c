@@ -141,6 +141,7 @@ static void write_choice(FILE *file, const struct answer *answer)
         fprintf(file, ", %" PRId64 " spare node%s beside them", row->spare_nodes, row->spare_nodes > 1 ? "s" : "");
     fprintf(file, "), %s with %s\n  ", label_of(answer, row), row->plan_text);
     write_costs(file, row);
+    fputs(row->tight ? ", fits only tightly" : ", fits surely", file);
     write_others(file, answer);
 }
 
@@ -388,8 +389,6 @@ static void write_basis(FILE *file, const struct answer *answer)
         fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer->contention);
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
-    if (row->tight)
-        fputs("; its plan fits tightly, so it may run out of memory", file);
     if (delay > 0.005)
         fprintf(file, "; tokens wait %.2f iterations, so tokens/s are those of other samples", delay);
     if (!candidates_have_money(&answer->search.candidates))
@@ -449,6 +448,7 @@ static void add_row(struct text_table *table, const struct answer *answer, const
     text_table_cell(table, "%s",
                     candidate->refusal != NULL ? candidate->refusal
                     : row->fits                ? row->plan_text
+                    : row->tight               ? "fits only tightly"
                                                : "does not fit in memory");
 }
 

@@ -278,7 +278,7 @@ void validation_print(const struct validate *validate)
     texts_free(&devices);
 }
 
-static json_t *row_json(const struct validate *validate, const struct validate_row *row)
+static json_t *row_json(const struct validate_row *row)
 {
     json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b}", "row", row->id, "trust", row->trust, "source",
                              row->source, "model", row->model, "gpus", (json_int_t)row->n_gpus, "plan", row->plan,
@@ -298,7 +298,7 @@ static json_t *row_json(const struct validate *validate, const struct validate_r
     json_object_set_new(json, "error", json_real(row->error));
     if (row->memory_bytes > 0) {
         json_object_set_new(json, "fits", json_boolean(row->exceeded_limit == EXCEEDED_NONE));
-        json_object_set_new(json, "tight", json_boolean(validate_is_tight(validate, row)));
+        json_object_set_new(json, "tight", json_boolean(row->tight));
         json_object_set_new(json, "peak_bytes", json_real(row->peak_bytes));
         json_object_set_new(json, "memory_bytes", json_real(row->memory_bytes));
     }
@@ -345,7 +345,7 @@ void validation_print_json(const struct validate *validate)
         int32_t n;
         int32_t *worst = validate_worst_first(validate, q, &n);
         for (int32_t i = 0; i < n; i++)
-            json_array_append_new(rows, row_json(validate, &validate->rows[worst[i]]));
+            json_array_append_new(rows, row_json(&validate->rows[worst[i]]));
         free(worst);
         for (int32_t i = 0; i < sources.n; i++)
             append_statistics(statistics, validate, (struct validate_group){.quantity = q, .source = sources.text[i]});
@@ -360,7 +360,7 @@ void validation_print_json(const struct validate *validate)
     }
     for (int32_t i = 0; i < validate->n_rows; i++)
         if (validate->rows[i].reason[0] != '\0')
-            json_array_append_new(skipped, row_json(validate, &validate->rows[i]));
+            json_array_append_new(skipped, row_json(&validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
                              "outcomes", outcomes_json(validate, NULL));
     json_object_set_new(root, "groups", of_groups);

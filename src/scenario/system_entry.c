@@ -113,8 +113,8 @@ const struct schema_key system_entry_keys[] = {
      "or zero2 and dp_overlap; 0: no buffer of its own",
      SYSTEM(plan.reduce_bucket)},
     {"plan.gradient_copy", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
-     "with zero1 and zero2, the optimizer copies its share of bf16 gradients into one block and into fp32, beside the "
-     "gradients (DeepSpeed)",
+     "with zero1 and zero2 whose gradients are freed, the optimizer copies its share of bf16 gradients into one block "
+     "and into fp32, beside the gradients (DeepSpeed)",
      SYSTEM(plan.gradient_copy)},
     {"plan.optimizer", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of Adam: fused: one (Apex, Megatron, PyTorch's fused=True); eager: one for each operation (PyTorch's "

@@ -7,7 +7,7 @@
 
 struct fitting_change {
     char text[64];                /* "plan.recompute=norm+activation"; "": the system takes none of the changes */
-    bool fits;                    /* false: none of the changes fits, and this one comes nearest */
+    bool fits;                    /* as the scenario's `fits` asks; false: none does, and this one comes nearest */
     struct evaluation evaluation; /* with the change, on the iteration with the largest excess */
 };
 

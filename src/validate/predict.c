@@ -155,6 +155,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
         result->memory_bytes = point.memory_bytes;
         result->exceeded_limit = summary.exceeded_limit;
+        result->tight = summary.tight != 0;
     }
     point_free(&point);
     return ok;

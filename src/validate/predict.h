@@ -14,6 +14,7 @@ struct predict_result {
     double last_stage_bytes;  /* largest peak of the last stage */
     double memory_bytes;      /* memory that a rank may use: request_memory_bytes */
     enum exceeded_limit exceeded_limit;
+    bool tight; /* trace_summary */
 };
 
 /** Simulate one iteration on the critical path. @return false with err if the simulation fails */

@@ -182,6 +182,7 @@ static void simulate(const struct file *file, const struct setting *setting, con
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
     result->exceeded_limit = predicted.exceeded_limit;
+    result->tight = predicted.tight;
     skip_unknown(file, &predicted, result);
 }
 

@@ -43,6 +43,7 @@ struct validate_row {
     double peak_bytes;                  /* predicted for the fullest GPU; 0: no whole run was simulated */
     double memory_bytes;                /* memory that a rank may use: request_memory_bytes; 0 likewise */
     bool ran_out;                       /* out of memory, by the column `fitted`; otherwise a published run fitted */
+    bool tight;                         /* predicted to fit only tightly */
     enum exceeded_limit exceeded_limit; /* limit that the prediction exceeds */
 };
 

@@ -121,12 +121,6 @@ static int by_error(const void *a, const void *b)
     return left->error != right->error ? COMPARE(right->error, left->error) : COMPARE(left->row, right->row);
 }
 
-bool validate_is_tight(const struct validate *validate, const struct validate_row *row)
-{
-    return row->exceeded_limit == EXCEEDED_NONE &&
-           row->peak_bytes > row->memory_bytes / (1 + validate->pressure.reserve_most);
-}
-
 struct validate_full_runs validate_full_runs_of(const struct validate *validate, struct validate_group group)
 {
     struct validate_full_runs runs = {0};
@@ -135,11 +129,10 @@ struct validate_full_runs validate_full_runs_of(const struct validate *validate,
         if (!counts(validate, i, group) || row->memory_bytes == 0)
             continue;
         bool slow = row->error > validate->pressure.slower_least;
-        bool full = validate_is_tight(validate, row);
-        runs.n += full;
-        runs.n_slow += full && slow;
-        runs.n_others += !full;
-        runs.n_slow_others += !full && slow;
+        runs.n += row->tight;
+        runs.n_slow += row->tight && slow;
+        runs.n_others += !row->tight;
+        runs.n_slow_others += !row->tight && slow;
     }
     return runs;
 }
@@ -161,8 +154,8 @@ struct validate_outcomes validate_outcomes_of(const struct validate *validate, c
         outcomes.n_ran_out += simulated && row->ran_out;
         outcomes.n_false_alarm += wrong && !row->ran_out;
         outcomes.n_missed += wrong && row->ran_out;
-        outcomes.n_tight += simulated && !row->ran_out && validate_is_tight(validate, row);
-        outcomes.n_missed_tight += wrong && row->ran_out && validate_is_tight(validate, row);
+        outcomes.n_tight += simulated && !row->ran_out && row->tight;
+        outcomes.n_missed_tight += wrong && row->ran_out && row->tight;
     }
     return outcomes;
 }

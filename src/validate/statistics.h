@@ -41,9 +41,6 @@ struct validate_group {
  */
 struct validate_statistics validate_statistics_of(const struct validate *validate, struct validate_group group);
 
-/** Return whether a row is predicted to fit tightly (request_sure_bytes). */
-bool validate_is_tight(const struct validate *validate, const struct validate_row *row);
-
 /** Runs of a group of throughput. n counts the runs that are predicted to fit tightly. n_slow counts those of them that
  * are predicted more than pressure.slower_least too fast. n_others and n_slow_others count the other runs in the same
  * manner. */

@@ -158,6 +158,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
                 continue;
             progress(context, at, files->n_rows);
             struct validate_row *result = &validate->rows[at];
+            settings[at].scenario.pressure = validate->pressure; /* for predict_result.tight */
             if (result->reason[0] == '\0')
                 ok = row_predict(&files->files[i], row, &files->causes, &settings[at], result, err);
             at++;
