@@ -311,6 +311,7 @@ struct choice {
     struct slimpack_rank_group rank_group;
     double limit_s;                       /* a plan that ends later, or does not fit, is rejected; INFINITY: none is */
     double target_s;                      /* the first candidate that fits and ends no later is taken */
+    bool hopeless;                        /* another component does not fit: only its candidate is tried */
     const struct batch_bound_pass *least; /* [N_PASSES] */
     struct evaluator *evaluator;
     struct evaluation_limits limits;
@@ -414,24 +415,30 @@ static int32_t leads_of(const struct slimpack_knobs *knobs, int32_t longest, int
     return n;
 }
 
-/* List one cut with each lead, unless its passes exceed the limit. */
+/*
+ * List one cut with each lead, unless its passes exceed the limit. A cut whose first lead by itself exceeds memory has
+ * only that one, because a longer lead holds more.
+ */
 static void list_cut(struct choice *choice, const struct slimpack_cut *cut, double limit_s)
 {
     const struct plan_request *request = choice->rank_group.request;
     const struct lower_bound_limit limit = {limit_s, request->batch, choice->least};
     struct candidate candidate = {.cut = *cut};
     struct plan plan = built(&choice->rank_group, &candidate);
-    struct lower_bound_price *prices = lower_bound_prices(&plan, request->setting, &limit);
-    int32_t leads[N_LEADS], n = 0;
-    if (prices == NULL)
-        choice->unlisted[choice->n_unlisted++] = *cut;
-    else
-        n = leads_of(request->knobs, longest_lead(plan.phases), leads);
-    for (int32_t i = 0; i < n; i++) {
+    int32_t leads[N_LEADS], n = leads_of(request->knobs, longest_lead(plan.phases), leads);
+    struct lower_bound_price *prices = NULL;
+    for (int32_t i = 0; i < n && (i == 0 || prices != NULL); i++) {
         candidate.lead = leads[i];
         order_phase(plan.phases, candidate.lead);
-        candidate.least_s = lower_bound_at_prices_s(&plan, prices) * (1 - 1e-12); /* sums round */
         candidate.least_excess = memory_bound_excess(request, rule_of(&choice->rank_group, 0), &plan);
+        if (i == 0 && candidate.least_excess <= 0) {
+            prices = lower_bound_prices(&plan, request->setting, &limit);
+            if (prices == NULL) {
+                choice->unlisted[choice->n_unlisted++] = *cut;
+                break;
+            }
+        }
+        candidate.least_s = prices == NULL ? 0 : lower_bound_at_prices_s(&plan, prices) * (1 - 1e-12); /* sums round */
         choice->candidates[choice->n_candidates++] = candidate;
     }
     if (prices != NULL)
@@ -552,6 +559,8 @@ static bool choose(struct choice *choice, const struct candidate *known, struct 
     int32_t next = 0;
     if (known != NULL && !try_candidate(choice, known, err))
         return false;
+    if (choice->hopeless)
+        return true;
     if (!reaches_target(choice))
         open_candidates(choice);
     for (int i = choice->target_s > 0 ? 0 : 2; i < 4 && !reaches_target(choice); i++) {
@@ -659,6 +668,7 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
     const struct slimpack_knobs *knobs = request->knobs;
     struct evaluator evaluator = {0};
     struct fill_search search = {.window = MILP_WINDOW, .node_limit = MILP_NODES};
+    const struct evaluation_limits limits = limits_of(request);
     struct candidate slowest;
     int32_t n;
     struct component *components = components_of(split, knobs->replica_micro_packs, &n);
@@ -669,9 +679,10 @@ static bool solve(const struct plan_request *request, const struct slimpack_spli
             .rank_group = {request, split, components[i].first_rank, components[i].n_ranks, NULL},
             .limit_s = limit_s,
             .target_s = solution->worst.makespan_s,
+            .hopeless = i > 0 && evaluation_exceeds(&solution->worst, &limits) != EXCEEDED_NONE,
             .least = least,
             .evaluator = &evaluator,
-            .limits = limits_of(request),
+            .limits = limits,
         };
         ok = choose(&choice, i > 0 ? &slowest : NULL, err) && refine(&choice, &search, err);
         useful = choice.n_resolved > 0 &&
@@ -722,12 +733,12 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     struct solution best = {.plan.shards = scenario_plan_shards(&request->layout)};
     const struct evaluation_limits limits = limits_of(request);
     struct batch_bound_pass least[N_PASSES];
-    struct slimpack_split splits[SLIMPACK_N_MERGES];
+    struct slimpack_split splits[SLIMPACK_LEVELS + SLIMPACK_N_LEVELS];
     int32_t n = 0;
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         least[pass] = batch_bound_pass_of(request, pass);
-    for (; ok && n < SLIMPACK_N_MERGES && slimpack_nth_split(request, n, &splits[n]); n++) {
+    for (; ok && n < SLIMPACK_LEVELS + SLIMPACK_N_LEVELS && slimpack_nth_split(request, n, &splits[n]); n++) {
         struct solution other = {0};
         bool has_fit = best.plan.n_phases > 0 && evaluation_exceeds(&best.worst, &limits) == EXCEEDED_NONE;
         double limit_s = has_fit                ? best.worst.makespan_s * (1 - TOLERANCE)
@@ -737,7 +748,7 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
         for (int32_t i = 0; i < n; i++)
             known = known || same_outliers(&splits[n], &splits[i]);
         double excess = best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
-        if (known || (n >= SLIMPACK_NEIGHBOURS && excess > NEAR_EXCESS))
+        if (known || (n >= SLIMPACK_LEVELS && excess > NEAR_EXCESS))
             continue;
         ok = solve(request, &splits[n], least, limit_s, &other, err);
         keep_better(request, &best, &other);

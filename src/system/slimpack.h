@@ -86,6 +86,7 @@ enum slimpack_merge {
     /* FLOPs over C / k: k = 1, 2, 4, ..., DP until no rank has more than 1.1 C; the most even k stays */
     SLIMPACK_MERGE_EVEN,
     SLIMPACK_MERGE_ADAPTED, /* FLOPs, or memory with all that `auto` may offload and recompute */
+    SLIMPACK_MERGE_LEVEL,   /* FLOPs, or a share of the longest sample's tokens */
     SLIMPACK_MERGE_NONE     /* no sample is */
 };
 
@@ -95,13 +96,13 @@ struct plan_request slimpack_request(const struct plan_request *request);
 /**
  * Run steps 1 to 4. With cp_type ulysses a width also divides the heads. It divides those of keys and values or copies
  * them.
- * @param more  the capacity is that with which so many samples more exceed it; negative: fewer; 0: the rule's own
+ * @param level  SLIMPACK_MERGE_LEVEL: from 1 on, by 2^(1/4) less each
  */
-void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t more,
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t level,
                     struct slimpack_split *split);
 
-/** Most merge rules. From SLIMPACK_NEIGHBOURS on they are neighbours of the first. */
-enum { SLIMPACK_NEIGHBOURS = 3, SLIMPACK_N_MERGES = 9 };
+/** The first merge rule that is a level, and most levels. */
+enum { SLIMPACK_LEVELS = 4, SLIMPACK_N_LEVELS = 64 };
 
 /**
  * Run steps 1 to 4 for the n-th merge rule, from 0 on.

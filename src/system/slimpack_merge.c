@@ -10,7 +10,7 @@
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
-enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 32 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 32, LEVELS_OF_HALF = 4 };
 
 /*
  * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
@@ -155,33 +155,31 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-/* Return the capacity with which `more` more samples exceed it than exceed `capacity`. */
-static double neighbour_of(const struct batch *batch, double capacity, int32_t more)
+/* Return the capacity of a level: the tokens of the longest sample over 2^((level - 1) / LEVELS_OF_HALF). */
+static double capacity_of(const struct batch *batch, int32_t level)
 {
-    int32_t *order = samples_by_length(batch), n = 0;
-    while (n < batch->n_samples && batch->tokens[order[n]] > capacity)
-        n++;
-    n += more;
-    capacity = n < 0                  ? INFINITY
-               : n < batch->n_samples ? batch->tokens[order[n]]
-                                      : batch->tokens[order[batch->n_samples - 1]] - 1;
-    free(order);
-    return capacity;
+    int32_t longest = 0;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        longest = batch->tokens[i] > longest ? batch->tokens[i] : longest;
+    return longest * exp2(-(level - 1) / (double)LEVELS_OF_HALF);
 }
 
-/*
- * Return whether neighbours of a merge may pay: a rank has few samples, so each is much of its work, and memory for
- * less than two of the longest.
- */
-static bool is_scarce(const struct plan_request *request)
+/* Return the capacity of the first level that is no larger. */
+static double rounded_down(const struct batch *batch, double capacity)
+{
+    int32_t level = 1;
+    while (capacity_of(batch, level) > capacity)
+        level++;
+    return capacity_of(batch, level);
+}
+
+/* Return the levels that are tried: down to the least share of the longest sample that DP ranks may have. */
+static int32_t n_levels(const struct plan_request *request)
 {
     if (request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
-        return false;
-    double capacity = (double)slimpack_rank_tokens(request, false);
-    for (int32_t i = 0; i < request->batch->n_samples; i++)
-        if (2.0 * request->batch->tokens[i] > capacity)
-            return true;
-    return false;
+        return 0;
+    int32_t n = 1 + (int32_t)ceil(LEVELS_OF_HALF * (log2((double)request->layout.dp) + 1));
+    return n < SLIMPACK_N_LEVELS ? n : SLIMPACK_N_LEVELS;
 }
 
 /* Make a split even: rule.parts = 2, 4, ..., DP until no rank has more than 1.1 C. */
@@ -201,15 +199,15 @@ static void even_out(const struct plan_request *request, struct slimpack_split *
     }
 }
 
-void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t more,
+void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t level,
                     struct slimpack_split *split)
 {
     bool by_memory = merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED;
     struct rule rule = {merge != SLIMPACK_MERGE_NONE, INFINITY};
+    if (merge == SLIMPACK_MERGE_LEVEL)
+        rule.capacity = capacity_of(request->batch, level);
     if (by_memory)
-        rule.capacity = (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED);
-    if (more != 0)
-        rule.capacity = neighbour_of(request->batch, rule.capacity, more);
+        rule.capacity = rounded_down(request->batch, (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED));
     split_by(request, &rule, split);
     if (merge == SLIMPACK_MERGE_EVEN)
         even_out(request, split);
@@ -217,25 +215,14 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
 
 bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct slimpack_split *split)
 {
-    static const struct {
-        enum slimpack_merge merge;
-        int32_t more;
-    } rules[] = {{SLIMPACK_MERGE, 0},  {SLIMPACK_MERGE_EVEN, 0}, {SLIMPACK_MERGE_NONE, 0},
-                 {SLIMPACK_MERGE, -2}, {SLIMPACK_MERGE, -1},     {SLIMPACK_MERGE, 1},
-                 {SLIMPACK_MERGE, 2},  {SLIMPACK_MERGE, 4},      {SLIMPACK_MERGE, 8}};
+    static const enum slimpack_merge rules[SLIMPACK_LEVELS] = {SLIMPACK_MERGE, SLIMPACK_MERGE_EVEN, SLIMPACK_MERGE_NONE,
+                                                               SLIMPACK_MERGE_ADAPTED};
     const struct slimpack_knobs *knobs = request->knobs;
-    bool adapts = request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO || knobs->recompute == SLIMPACK_BY_UNIT;
-    if (!knobs->dp_merge || request->layout.dp == 1) {
-        if (n == 0)
-            slimpack_split(request, SLIMPACK_MERGE_NONE, 0, split);
-        return n == 0;
-    }
-    if (adapts && n == SLIMPACK_NEIGHBOURS)
-        slimpack_split(request, SLIMPACK_MERGE_ADAPTED, 0, split);
-    else if (n < SLIMPACK_NEIGHBOURS || (!adapts && n < SLIMPACK_N_MERGES && is_scarce(request)))
-        slimpack_split(request, rules[n].merge, rules[n].more, split);
-    else
+    bool merges = knobs->dp_merge && request->layout.dp > 1;
+    int32_t level = n < SLIMPACK_LEVELS ? 0 : n - SLIMPACK_LEVELS + 1;
+    if (merges ? level > n_levels(request) : n > 0)
         return false;
+    slimpack_split(request, !merges ? SLIMPACK_MERGE_NONE : level == 0 ? rules[n] : SLIMPACK_MERGE_LEVEL, level, split);
     return true;
 }
 
