@@ -617,7 +617,7 @@ TEST(merge_memory__shares_what_one_rank_cannot_hold)
     struct slimpack_split split;
     hand_request_real(&hand, 4, 2, 100000);
     hand_batch(&hand, 4, (int32_t[]){100000, 100, 100, 100});
-    struct resolved roomy = solve(&hand, "{merge_threshold: 1000, micro_packs: 64, offload: plan}");
+    struct resolved roomy = solve(&hand, "{dp_merge: false, micro_packs: 64, offload: plan}");
     hand.request.memory_bytes = 0.75 * roomy.peak_bytes;
     CHECK_TRUE(slimpack_rank_tokens(&hand.request, false) < 100000 &&
                slimpack_rank_tokens(&hand.request, false) > 50000);

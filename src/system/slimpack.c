@@ -150,22 +150,28 @@ static enum pass flops_of(const struct slimpack_rank_group *rank_group, enum pas
     return knobs_of(rank_group)->asymmetric ? pass : PASS_FORWARD;
 }
 
-/* Divide samples into n MicroPacks of a context degree. */
-static void cut_samples(const struct building *building, enum pass pass, const int32_t *sample, int32_t n_samples,
-                        int64_t n, int32_t context, struct plan_partition *partition)
+/* Samples that share MicroPacks of a context degree. */
+struct chain {
+    const int32_t *sample;
+    int32_t n_samples, context;
+};
+
+/* Divide a chain into n MicroPacks. */
+static void cut_chain(const struct building *building, enum pass pass, const struct chain *chain, int64_t n,
+                      struct plan_partition *partition)
 {
     const struct slimpack_rank_group *rank_group = building->rank_group;
     struct fill fill = {.pass = pass,
                         .curve = rank_group->split->curve[flops_of(rank_group, pass)],
                         .tokens = rank_group->request->batch->tokens,
-                        .sample = sample,
-                        .n_samples = n_samples,
+                        .sample = chain->sample,
+                        .n_samples = chain->n_samples,
                         .n_micro_batches = n,
                         .min_slice = building->cut->min_slice,
                         .search = rank_group->search};
     fill_flop *target = NULL;
     if (knobs_of(rank_group)->balance == SLIMPACK_TIME)
-        fill.target = target = slimpack_time_targets(rank_group->request, &fill, context);
+        fill.target = target = slimpack_time_targets(rank_group->request, &fill, chain->context);
     fill_partition(&fill, partition);
     free(target);
 }
@@ -175,7 +181,7 @@ static void cut_outlier(const struct building *building, enum pass pass, int32_t
 {
     const struct slimpack_outlier *of = &building->rank_group->split->outliers[outlier];
     int32_t first = partition->n_micro_batches;
-    cut_samples(building, pass, &of->sample, 1, n, of->width, partition);
+    cut_chain(building, pass, &(struct chain){&of->sample, 1, of->width}, n, partition);
     for (int32_t micro_batch = first; micro_batch < partition->n_micro_batches; micro_batch++) {
         partition->micro_batches[micro_batch].context = of->width;
         partition->micro_batches[micro_batch].group = building->group[outlier];
@@ -201,14 +207,14 @@ static void cut_local(const struct building *building, enum pass pass, int32_t r
         if (work <= tau)
             break;
         int64_t n = smaller(packs_of(work, tau), tokens[*sample]);
-        cut_samples(building, pass, sample, 1, n, 1, partition);
+        cut_chain(building, pass, &(struct chain){sample, 1, 1}, n, partition);
         left -= n;
     }
     left = left < 1 ? 1 : left;
     for (int32_t i = 0; i < n_samples; i++)
         sum += tokens[sample[i]];
     if (n_samples > 0 && building->cut->form == SLIMPACK_CUT_ANY)
-        cut_samples(building, pass, sample, n_samples, smaller(left, sum), 1, partition);
+        cut_chain(building, pass, &(struct chain){sample, n_samples, 1}, smaller(left, sum), partition);
     else if (n_samples > 0)
         slimpack_pack(rank_group, sample, n_samples, (int32_t)smaller(left, n_samples), partition);
 }

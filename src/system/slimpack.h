@@ -82,11 +82,11 @@ struct slimpack_split {
 
 /** Rules that make a sample an outlier. The capacity is a rank's memory (slimpack_rank_tokens), or infinite. */
 enum slimpack_merge {
-    SLIMPACK_MERGE, /* FLOPs, or memory with the plan's recomputation and offload */
+    SLIMPACK_MERGE, /* FLOPs, or memory with the plan's recomputation and offload, rounded down to a level */
     /* FLOPs over C / k: k = 1, 2, 4, ..., DP until no rank has more than 1.1 C; the most even k stays */
     SLIMPACK_MERGE_EVEN,
     SLIMPACK_MERGE_ADAPTED, /* FLOPs, or memory with all that `auto` may offload and recompute */
-    SLIMPACK_MERGE_LEVEL,   /* FLOPs, or a share of the longest sample's tokens */
+    SLIMPACK_MERGE_LEVEL,   /* FLOPs, or a level: tokens of the longest sample over 2^(n / 4), n = 0, 1, 2, ... */
     SLIMPACK_MERGE_NONE     /* no sample is */
 };
 
@@ -96,7 +96,7 @@ struct plan_request slimpack_request(const struct plan_request *request);
 /**
  * Run steps 1 to 4. With cp_type ulysses a width also divides the heads. It divides those of keys and values or copies
  * them.
- * @param level  SLIMPACK_MERGE_LEVEL: from 1 on, by 2^(1/4) less each
+ * @param level  of SLIMPACK_MERGE_LEVEL, from 1 on
  */
 void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t level,
                     struct slimpack_split *split);
@@ -107,10 +107,9 @@ enum { SLIMPACK_LEVELS = 4, SLIMPACK_N_LEVELS = 64 };
 /**
  * Run steps 1 to 4 for the n-th merge rule, from 0 on.
  *
- * 1. Rules are SLIMPACK_MERGE, EVEN and NONE. Without dp_merge there is only NONE.
- * 2. If offload or recomputation adapts to memory, ADAPTED follows.
- * 3. Otherwise neighbours follow if ranks have at most 32 samples, and memory for less than two of the longest. They
- *    merge up to 2 samples fewer or up to 8 more, so that more memory does not make a plan slower.
+ * 1. Rules are SLIMPACK_MERGE, EVEN, NONE and ADAPTED. Without dp_merge there is only NONE.
+ * 2. If ranks have at most 32 samples on average, levels follow, down to half of the longest sample over DP. They do
+ *    not depend on memory, so that more memory does not make a plan slower.
  *
  * @return false: there is no such rule
  */

@@ -155,16 +155,16 @@ static fill_flop fullest_of(const struct slimpack_split *split)
     return fullest;
 }
 
-/* Return the capacity of a level: the tokens of the longest sample over 2^((level - 1) / LEVELS_OF_HALF). */
+/* Return the tokens of the longest sample over 2^((level - 1) / LEVELS_OF_HALF). */
 static double capacity_of(const struct batch *batch, int32_t level)
 {
     int32_t longest = 0;
     for (int32_t i = 0; i < batch->n_samples; i++)
         longest = batch->tokens[i] > longest ? batch->tokens[i] : longest;
-    return longest * exp2(-(level - 1) / (double)LEVELS_OF_HALF);
+    return (double)longest * exp2((1.0 - level) / LEVELS_OF_HALF);
 }
 
-/* Return the capacity of the first level that is no larger. */
+/* Return the capacity of the first level that is no larger, so that more memory means no less. */
 static double rounded_down(const struct batch *batch, double capacity)
 {
     int32_t level = 1;
@@ -173,7 +173,8 @@ static double rounded_down(const struct batch *batch, double capacity)
     return capacity_of(batch, level);
 }
 
-/* Return the levels that are tried: down to the least share of the longest sample that DP ranks may have. */
+/* Return the levels that are tried: up to half a rank's share of the longest sample, if each is much of a rank's work.
+ */
 static int32_t n_levels(const struct plan_request *request)
 {
     if (request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
@@ -207,7 +208,8 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
     if (merge == SLIMPACK_MERGE_LEVEL)
         rule.capacity = capacity_of(request->batch, level);
     if (by_memory)
-        rule.capacity = rounded_down(request->batch, (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED));
+        rule.capacity =
+            rounded_down(request->batch, (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED));
     split_by(request, &rule, split);
     if (merge == SLIMPACK_MERGE_EVEN)
         even_out(request, split);
