@@ -787,14 +787,3 @@ TEST(slimpack_lower_bound__is_the_most_loaded_rank)
     CHECK_CLOSE(slimpack_lower_bound_s(&hand.request), seconds[0] / 2 + seconds[1], 1e-12);
     hand_request_free(&hand);
 }
-
-TEST(slimpack__is_no_slower_than_whole_samples)
-{
-    struct hand_request hand;
-    for (uint64_t seed = 83, round = 0; round < 40; round++) {
-        random_request(&hand, (int32_t)round, &seed);
-        hand.request.memory_bytes = 1e18;
-        CHECK_TRUE(solve(&hand, "").makespan_s <= 1.005 * solve(&hand, "slicing: false").makespan_s);
-        hand_request_free(&hand);
-    }
-}

@@ -10,7 +10,7 @@
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
-enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 32, LEVELS_OF_HALF = 4 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 64, LEVELS_OF_HALF = 4 };
 
 /*
  * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
