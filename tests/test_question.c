@@ -52,7 +52,8 @@ TEST(question__reads_limits_and_offers)
     CHECK_TRUE(question.offers[0].scenario.price.usd_per_gpu_hour == 2);
     CHECK_TRUE(question.offers[1].scenario.price.usd_per_gpu_hour == 3);
     CHECK_EQUAL(offer_gpus(&question.offers[0], 3), 24);
-    CHECK_EQUAL(offer_spares(&question.offers[0], 3), 0);
+    CHECK_EQUAL(offer_least_spares(&question.offers[0]), 0);
+    CHECK_EQUAL(offer_most_spares(&question.offers[0], 3), 0);
     question_free(&question);
 }
 

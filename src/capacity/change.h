@@ -4,7 +4,7 @@
  *
  * 1. NIC, NVLink, usable memory, global batch, attention's kernel and lengths change the costs of a step: the plan of
  * the answer's system is searched again on the same number of nodes.
- * 2. Storage, failures, restart and spare nodes change goodput alone.
+ * 2. Storage, failures, restart and one spare node more or less change goodput alone.
  * 3. Prices stay.
  */
 #ifndef SLIMSIM_CAPACITY_CHANGE_H

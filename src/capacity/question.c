@@ -28,6 +28,8 @@ static const struct schema_key question_keys[] = {
     {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "none", "none", "most energy; every offer then needs a known power",
      LIMIT(LIMIT_MWH)},
     {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
+    {"confidence", SCHEMA_REAL, "-", 0.5, 0.99, "0.9", NULL,
+     "share of the drawn trainings that keep the limits with the safe answer", offsetof(struct question, confidence)},
 };
 enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
 
@@ -44,6 +46,12 @@ static const char *const of_scenario[] = {"device", "platform", "power", "price"
 static const char *const question_others[] = {"offers", NULL};
 
 const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh", "gpus"};
+
+bool question_is_limited(const struct question *question)
+{
+    const double *limit = question->limit;
+    return !isnan(limit[LIMIT_DAYS]) || !isnan(limit[LIMIT_USD]) || !isnan(limit[LIMIT_MWH]);
+}
 
 int64_t offer_gpus(const struct offer *offer, int64_t nodes)
 {
@@ -62,7 +70,13 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
     };
 }
 
-int64_t offer_spares(const struct offer *offer, int64_t nodes)
+int64_t offer_least_spares(const struct offer *offer)
+{
+    const struct reliability *reliability = &offer->scenario.reliability;
+    return reliability->present && !isnan(reliability->spares) ? (int64_t)reliability->spares : 0;
+}
+
+int64_t offer_most_spares(const struct offer *offer, int64_t nodes)
 {
     struct goodput_setting setting = offer_setting(offer, nodes);
     return offer->scenario.reliability.present ? goodput_spares(&setting) : 0;

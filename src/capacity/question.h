@@ -5,6 +5,7 @@
  *     capacity:
  *       tokens: 2e12
  *       days: 30                       a limit; also usd, mwh, gpus
+ *       confidence: 0.9                of the safe answer
  *       offers:
  *         - {name: h100, device: h100-sxm, platform: h100, price: {usd_per_gpu_hour: 2}, nodes: {from: 32, to: 512}}
  *         - {name: h200, device: h200, platform: h100, nodes: {from: 32, to: 256}}
@@ -34,6 +35,7 @@ struct question {
     struct document document; /* as written, with its --set */
     double tokens;
     double limit[CAPACITY_N_LIMITS]; /* NaN: none */
+    double confidence;               /* of the safe answer */
     int32_t n_offers;
     struct offer *offers;
 };
@@ -51,11 +53,16 @@ bool question_read(const char *path, int32_t n_set, const char *const *set, stru
  * also after a failure. */
 bool question_resolve(struct document *document, struct question *question, struct error *err);
 
+/** Return whether a limit is given that a training may miss by its time: days, money or energy. */
+bool question_is_limited(const struct question *question);
+
 /** Return the GPUs of a size, without spares. */
 int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 
-/** Return the spare nodes beside a size; 0 without `reliability:`. */
-int64_t offer_spares(const struct offer *offer, int64_t nodes);
+/** Return the fewest and the most spare nodes that are tried beside a size. Both are the number that is given. Without
+ * one they are 0 and goodput_spares, and without `reliability:` 0. */
+int64_t offer_least_spares(const struct offer *offer);
+int64_t offer_most_spares(const struct offer *offer, int64_t nodes);
 
 /** Return the setting of the goodput of a size. It borrows the offer's reliability. */
 struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);

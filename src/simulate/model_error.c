@@ -52,6 +52,12 @@ double model_error_measured(const struct model_error *error, double predicted, d
     return predicted / fmax(0.01, 1 + error->bias + error->deviation * deviations);
 }
 
+struct model_interval model_error_range(const struct model_error *error)
+{
+    double spread = error->deviation * gsl_cdf_ugaussian_Pinv(0.95);
+    return (struct model_interval){error->bias - spread, error->bias + spread};
+}
+
 struct model_interval model_error_interval(const struct model_error *error, double predicted)
 {
     double p95 = gsl_cdf_ugaussian_Pinv(0.95);

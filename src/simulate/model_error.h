@@ -23,7 +23,7 @@ struct model_error {
     char basis[MODEL_ERROR_BASIS_BYTES]; /* "406 measured runs of 16 sources, wider for varying lengths, cp" */
 };
 
-/** Percentiles of a measured throughput. */
+/** Percentiles of a measured throughput, or of an error. */
 struct model_interval {
     double p5, p95;
 };
@@ -40,6 +40,9 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
 
 /** Return what a run would measure if its error were so many deviations off the bias. */
 double model_error_measured(const struct model_error *error, double predicted, double deviations);
+
+/** Return the range of predicted / measured - 1, from p5 to p95. */
+struct model_interval model_error_range(const struct model_error *error);
 
 /** Return the range of what a run would measure, from p5 to p95. */
 struct model_interval model_error_interval(const struct model_error *error, double predicted);
