@@ -102,7 +102,7 @@ static void copy_without(const struct document *from, const char *const *keys, s
     }
 }
 
-/** Make the scenario of an offer with its smallest size. */
+/** Make the scenario of an offer with its smallest size, or with the largest one if `faults:` may name a later node. */
 static bool resolve_offer(const struct question *question, struct offer *offer, struct scenario_cache *cache,
                           struct error *err)
 {
@@ -115,7 +115,7 @@ static bool resolve_offer(const struct question *question, struct offer *offer, 
         int32_t value = document_find(&question->document, offer->node, of_scenario[i]);
         ok = value < 0 || document_put(&copy, of_scenario[i], &question->document, value, err);
     }
-    snprintf(nodes, sizeof nodes, "%" PRId64, offer->from);
+    snprintf(nodes, sizeof nodes, "%" PRId64, document_find(&copy, 0, "faults") >= 0 ? offer->to : offer->from);
     ok = ok && document_set_value(&copy, "platform.nodes", nodes, "capacity.offers", err);
     if (!ok) {
         document_free(&copy);
@@ -185,6 +185,24 @@ static bool read_offers(struct question *question, int32_t list, struct error *e
     return ok;
 }
 
+/** Check that no fault is of a link which the critical path of sizes has not. */
+static bool check_faults(const struct document *document, struct error *err)
+{
+    int32_t list = document_find(document, 0, "faults");
+    for (int32_t child = list >= 0 ? document->node[list].child : -1; child >= 0; child = document->node[child].next) {
+        int32_t kind = document_find(document, child, "kind");
+        const char *name = kind >= 0 && document->node[kind].kind == DOCUMENT_SCALAR ? document->node[kind].value : "";
+        for (int above = FAULT_N_OF_GPUS; above < FAULT_N_KINDS; above++)
+            if (strcmp(name, fault_kind_name[above]) == 0)
+                return document_error(
+                    document, kind, err,
+                    "faults: kind %s has no meaning here, since all sizes are computed on the critical "
+                    "path, which has no links above NICs; allowed: gpu, nvlink, nic, pcie",
+                    name);
+    }
+    return true;
+}
+
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
                    struct error *err)
 {
@@ -208,7 +226,7 @@ bool question_resolve(struct document *taken, struct question *question, struct 
         return document_key_error(document, sweep, err,
                                   "sweep: is not allowed beside `capacity:`, which chooses the sizes; leave it out");
     bool ok = schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
-    return read_offers(question, document_find(document, node, "offers"), err) && ok;
+    return check_faults(document, err) && read_offers(question, document_find(document, node, "offers"), err) && ok;
 }
 
 /** Append a node to the children of a mapping or sequence. */

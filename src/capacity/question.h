@@ -10,6 +10,9 @@
  *         - {name: h100, device: h100-sxm, platform: h100, price: {usd_per_gpu_hour: 2}, nodes: {from: 32, to: 512}}
  *         - {name: h200, device: h200, platform: h100, nodes: {from: 32, to: 256}}
  *
+ * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
+ * refused. A share is drawn for each size.
+ *
  * An offer may have the scenario's keys device, platform, power, price and reliability. Its value replaces that of the
  * scenario.
  */
@@ -28,7 +31,8 @@ struct offer {
     char name[SCHEMA_WORD_BYTES];
     int64_t from, to;         /* nodes that may be bought, without spares */
     int32_t node;             /* of its entry in the question's document */
-    struct scenario scenario; /* of its smallest size; it has device, platform, power, price and reliability */
+    struct scenario scenario; /* of its smallest size, with faults of its largest; it has device, platform, power, price
+                                 and reliability */
 };
 
 struct question {
@@ -44,6 +48,7 @@ struct question {
  * Read and check a question. Every offer is a valid scenario.
  * @return false with err: each line has its place. Causes, beside those of a scenario:
  *         - no `capacity:` or no offer; two offers of one name; a range of nodes that is empty
+ *         - a fault of a link above the NICs
  *         - a limit of money without a price, or of energy without power; a limit of money and a tariff without power
  */
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
