@@ -15,47 +15,7 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
-
-/** Return the decimals that give a number three digits. */
-static int decimals_of(double value)
-{
-    return fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-}
-
-/** Write a number in at least three digits. */
-static void digits_of(double value, char text[AMOUNT_BYTES])
-{
-    if (isinf(value))
-        snprintf(text, AMOUNT_BYTES, "never");
-    else
-        snprintf(text, AMOUNT_BYTES, "%.*f", decimals_of(value), value);
-}
-
-/** Write an amount in three digits: "$1.93M", "812k". */
-static void write_amount(FILE *file, const char *sign, double amount)
-{
-    static const struct {
-        double size;
-        const char *letter;
-    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {0, ""}};
-    int i = 0;
-    while (fabs(amount) < 0.9995 * units[i].size)
-        i++;
-    double value = units[i].size > 0 ? amount / units[i].size : amount;
-    fprintf(file, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals_of(value), fabs(value), units[i].letter);
-}
-
-static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
-{
-    FILE *file = fmemopen(text, AMOUNT_BYTES, "w");
-    CHECK(file != NULL);
-    if (isnan(amount))
-        fputs("-", file);
-    else
-        write_amount(file, sign, amount);
-    CHECK(fclose(file) == 0);
-}
+enum { MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -72,15 +32,15 @@ static void write_question(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct scenario *scenario = &question->offers[0].scenario;
-    char tokens[AMOUNT_BYTES], context[TEXT_NUMBER_SIZE], amount[AMOUNT_BYTES];
+    char tokens[TEXT_AMOUNT_SIZE], context[TEXT_NUMBER_SIZE], amount[TEXT_AMOUNT_SIZE];
     const double *limit = question->limit;
-    amount_of("", question->tokens, tokens);
+    text_amount("", question->tokens, tokens);
     text_number((double)scenario->data.context, 0, context);
     fprintf(file, "%s: train %s on %s tokens of %s up to %s", scenario->name, scenario->model.name, tokens,
             scenario->data.lengths, context);
     if (!isnan(limit[LIMIT_DAYS]))
         fprintf(file, ", in %g days", limit[LIMIT_DAYS]);
-    amount_of("$", limit[LIMIT_USD], amount);
+    text_amount("$", limit[LIMIT_USD], amount);
     if (!isnan(limit[LIMIT_USD]))
         fprintf(file, ", for %s", amount);
     if (!isnan(limit[LIMIT_MWH]))
@@ -93,21 +53,22 @@ static void write_question(FILE *file, const struct answer *answer)
     fputs(any ? " at most\n" : "\n", file);
 }
 
-static const char *label_of_pick(const struct answer *answer, int kind, char text[AMOUNT_BYTES])
+static const char *label_of_pick(const struct answer *answer, int kind, char text[TEXT_AMOUNT_SIZE])
 {
     const double *limit = answer->question->limit;
     bool fastest = answer->chosen < 0 || (isnan(limit[LIMIT_DAYS]) && question_is_limited(answer->question));
     if (kind == PICK_SAFE)
-        snprintf(text, AMOUNT_BYTES, "safe at %g%%", 100 * answer->question->confidence);
+        snprintf(text, TEXT_AMOUNT_SIZE, "safe at %g%%", 100 * answer->question->confidence);
     else
-        snprintf(text, AMOUNT_BYTES, "%s", kind == PICK_FEWEST ? "fewest GPUs" : fastest ? "fastest" : "cheapest");
+        snprintf(text, TEXT_AMOUNT_SIZE, "%s", kind == PICK_FEWEST ? "fewest GPUs" : fastest ? "fastest" : "cheapest");
     return text;
 }
 
 /** Write the cost of a pick at these days: money or GPU-hours grow with the days. */
-static void cost_at(const struct pick *pick, bool in_money, double days, char text[AMOUNT_BYTES])
+static void cost_at(const struct pick *pick, bool in_money, double days, char text[TEXT_AMOUNT_SIZE])
 {
-    amount_of(in_money ? "$" : "", candidate_cost(&pick->candidate, in_money) * days / pick->candidate.row.days, text);
+    text_amount(in_money ? "$" : "", candidate_cost(&pick->candidate, in_money) * days / pick->candidate.row.days,
+                text);
 }
 
 /** Add a row: what is billed, days and cost with their ranges, and the chance to miss a limit. */
@@ -116,10 +77,10 @@ static void add_pick(struct text_table *table, const struct answer *answer, cons
     const struct trace_candidate *row = &pick->candidate.row;
     const struct finish_date *date = &pick->date;
     bool in_money = candidates_have_money(&answer->search.candidates);
-    char low[AMOUNT_BYTES], high[AMOUNT_BYTES], value[AMOUNT_BYTES];
-    digits_of(row->days, value);
-    digits_of(date->all.p5, low);
-    digits_of(date->all.p95, high);
+    char low[TEXT_AMOUNT_SIZE], high[TEXT_AMOUNT_SIZE], value[TEXT_AMOUNT_SIZE];
+    text_digits(row->days, value);
+    text_digits(date->all.p5, low);
+    text_digits(date->all.p95, high);
     text_table_row(table, "%s\t%s\t%" PRId64 " + %" PRId64 " spare%s = %" PRId64 "\t%" PRId64 "\t%s", label,
                    offer_of(answer, row)->name, row->nodes, row->spare_nodes, row->spare_nodes == 1 ? "" : "s",
                    row->nodes + row->spare_nodes, row->gpus, value);
@@ -166,7 +127,7 @@ static void write_picks(FILE *file, const struct answer *answer, bool verbose)
     text_table_column(&table, in_money ? "cost" : "GPU-hours", ">");
     text_table_columns(&table, "p5..p95<;miss>");
     for (int kind = 0; kind < PICK_N_KINDS; kind++) {
-        char label[AMOUNT_BYTES];
+        char label[TEXT_AMOUNT_SIZE];
         if (answer->pick[kind].index >= 0)
             add_pick(&table, answer, label_of_pick(answer, kind, label), &answer->pick[kind]);
     }
@@ -179,19 +140,19 @@ static void write_picks(FILE *file, const struct answer *answer, bool verbose)
         fprintf(file, "and %d more offers (-v)\n", n_others - MOST_OTHERS);
 }
 
-/** Write the plans of the answers. One that is as the answer before is left out. */
+/** Write the plans of the answers, each candidate once. */
 static void write_plans(FILE *file, const struct answer *answer)
 {
-    const struct trace_candidate *last = NULL;
-    char label[AMOUNT_BYTES];
+    char label[TEXT_AMOUNT_SIZE];
     for (int kind = 0; kind < PICK_N_KINDS; kind++) {
-        const struct trace_candidate *row = &answer->pick[kind].candidate.row;
-        if (answer->pick[kind].index < 0 ||
-            (last != NULL && last->system == row->system && strcmp(last->plan_text, row->plan_text) == 0))
-            continue;
-        fprintf(file, "%s%s %s with %s%s", last == NULL ? "plan: " : "; ", label_of_pick(answer, kind, label),
-                label_of(answer, row), row->plan_text, row->tight ? ", which fits only tightly" : "");
-        last = row;
+        const struct pick *pick = &answer->pick[kind];
+        const struct trace_candidate *row = &pick->candidate.row;
+        bool known = pick->index < 0;
+        for (int before = 0; before < kind; before++)
+            known = known || answer->pick[before].index == pick->index;
+        if (!known)
+            fprintf(file, "%s%s %s with %s%s", kind == 0 ? "plan: " : "; ", label_of_pick(answer, kind, label),
+                    label_of(answer, row), row->plan_text, row->tight ? ", which fits only tightly" : "");
     }
     fputc('\n', file);
 }
@@ -201,7 +162,7 @@ static void write_chance(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct pick *subject = &answer->pick[PICK_SUBJECT];
-    char label[AMOUNT_BYTES];
+    char label[TEXT_AMOUNT_SIZE];
     if (subject->date.n == 0) {
         fprintf(file,
                 "no interval of dates from %" PRId64 " measured iteration%s, which do not say how much batches differ: "
@@ -223,12 +184,13 @@ static void write_chance(FILE *file, const struct answer *answer)
 static void write_amounts(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], co2[AMOUNT_BYTES];
-    char label[AMOUNT_BYTES];
-    digits_of(row->mwh, mwh);
-    digits_of(row->co2_t, co2);
-    amount_of("$", row->usd_per_1t_tokens, trillion);
-    amount_of("", row->gpu_hours, hours);
+    char hours[TEXT_AMOUNT_SIZE], trillion[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE], mwh[TEXT_AMOUNT_SIZE],
+        co2[TEXT_AMOUNT_SIZE];
+    char label[TEXT_AMOUNT_SIZE];
+    text_digits(row->mwh, mwh);
+    text_digits(row->co2_t, co2);
+    text_amount("$", row->usd_per_1t_tokens, trillion);
+    text_amount("", row->gpu_hours, hours);
     fprintf(file, "the %s takes %s GPU-hours", label_of_pick(answer, PICK_SUBJECT, label), hours);
     if (!isnan(row->usd))
         fprintf(file, " (%s a trillion tokens)", trillion);
@@ -238,7 +200,7 @@ static void write_amounts(FILE *file, const struct answer *answer)
         fprintf(file, ", %s t CO2", co2);
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *other = &answer->search.candidates.at[i].row;
-        digits_of(other->days, days);
+        text_digits(other->days, days);
         if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
             fprintf(file, "; %s on its nodes %s days", label_of(answer, other), days);
     }
@@ -258,7 +220,7 @@ static void write_ties(FILE *file, const struct answer *answer)
     double cost = candidate_cost(subject, in_money);
     for (int32_t offer = 0; offer < answer->question->n_offers && !isnan(error); offer++) {
         const struct trace_candidate *fewest = NULL, *most = NULL;
-        char slow[AMOUNT_BYTES], fast[AMOUNT_BYTES];
+        char slow[TEXT_AMOUNT_SIZE], fast[TEXT_AMOUNT_SIZE];
         for (int32_t i = 0; i < candidates->n; i++) {
             const struct trace_candidate *row = &candidates->at[i].row;
             if (row->offer != offer || !row->meets ||
@@ -269,10 +231,10 @@ static void write_ties(FILE *file, const struct answer *answer)
         }
         if (fewest == NULL || fewest->nodes == most->nodes)
             continue;
-        digits_of(fewest->days, slow);
-        digits_of(most->days, fast);
+        text_digits(fewest->days, slow);
+        text_digits(most->days, fast);
         if (!any)
-            fprintf(file, "costs about the same (within %.1f%%, the error of batches): ", 100 * error);
+            fprintf(file, "costs about the same (± %.1f%%, half of the 95%% interval over batches): ", 100 * error);
         fprintf(file, "%s%" PRId64 " node%s of %s in %s days, %" PRId64 " in %s", any ? "; " : "", fewest->nodes,
                 fewest->nodes > 1 ? "s" : "", offer_of(answer, fewest)->name, slow, most->nodes, fast);
         any = true;
@@ -300,13 +262,13 @@ static void write_enough(FILE *file, enum capacity_limit limit, double amount)
 {
     static const char *const units[] = {" days", "", " MWh", " GPUs"};
     double step = pow(10, floor(log10(amount)) - 2);
-    char text[AMOUNT_BYTES];
+    char text[TEXT_AMOUNT_SIZE];
     if (limit == LIMIT_USD)
-        amount_of("$", ceil(amount / step) * step, text);
+        text_amount("$", ceil(amount / step) * step, text);
     else if (limit == LIMIT_GPUS)
         snprintf(text, sizeof text, "%.0f", amount);
     else
-        digits_of(ceil(amount / step) * step, text);
+        text_digits(ceil(amount / step) * step, text);
     fprintf(file, "%s%s", text, units[limit]);
 }
 
@@ -330,10 +292,10 @@ static void write_ways_out(FILE *file, const struct answer *answer)
 static void write_larger_batch(FILE *file, const struct answer *answer)
 {
     const double limit = answer->question->limit[LIMIT_DAYS];
-    char days[AMOUNT_BYTES];
+    char days[TEXT_AMOUNT_SIZE];
     for (int32_t i = 0; i < answer->changes.n; i++) {
         const struct change *change = &answer->changes.at[i];
-        digits_of(change->row.days, days);
+        text_digits(change->row.days, days);
         if (strncmp(change->name, "global ", strlen("global ")) == 0 &&
             change->row.days < answer_subject(answer)->row.days)
             fprintf(file, ", or enlarge the batch (%s: %s days%s)", change->name, days,
@@ -347,10 +309,10 @@ static void write_misses(FILE *file, const struct answer *answer)
     const struct question *question = answer->question;
     const struct candidate *subject = answer_subject(answer);
     const struct trace_candidate *row = &subject->row;
-    char amount[AMOUNT_BYTES], days[AMOUNT_BYTES];
+    char amount[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE];
     if (!candidate_keeps(question, subject, LIMIT_DAYS)) {
-        digits_of(row->days, days);
-        amount_of("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
+        text_digits(row->days, days);
+        text_amount("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
         fprintf(file, "it needs %s days: allow these, or train %s tokens", days, amount);
         if (row->nodes == offer_of(answer, row)->to)
             fprintf(file, ", or offer more than %" PRId64 " nodes", row->nodes);
@@ -371,36 +333,31 @@ static void write_misses(FILE *file, const struct answer *answer)
 /** Write "from p5..p95". */
 static void write_interval(FILE *file, const char *from, const struct date_interval *interval)
 {
-    char p5[AMOUNT_BYTES], p95[AMOUNT_BYTES];
-    digits_of(interval->p5, p5);
-    digits_of(interval->p95, p95);
+    char p5[TEXT_AMOUNT_SIZE], p95[TEXT_AMOUNT_SIZE];
+    text_digits(interval->p5, p5);
+    text_digits(interval->p95, p95);
     fprintf(file, "%s %s..%s", from, p5, p95);
 }
 
-/** Write what makes the subject's date unsure, and the model's error. */
+/** Write what makes the subject's date unsure. */
 static void write_date(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
     const struct finish_date *date = &answer->pick[PICK_SUBJECT].date;
-    const struct model_error *error = &date->model_error;
-    struct model_interval rates = model_error_interval(error, row->tokens_per_s_per_gpu);
-    struct model_interval range = model_error_range(error);
     bool fails = offer_of(answer, row)->scenario.reliability.present;
-    char label[AMOUNT_BYTES];
+    char label[TEXT_AMOUNT_SIZE];
+    label_of_pick(answer, PICK_SUBJECT, label);
     if (date->n > 0) {
-        fprintf(file, "days of the %s, one cause alone:", label_of_pick(answer, PICK_SUBJECT, label));
+        fprintf(file, "days of the %s, one cause alone:", label);
         write_interval(file, " the model's error", &date->part[DATE_MODEL]);
         write_interval(file, ", batches", &date->part[DATE_BATCHES]);
         if (fails)
             write_interval(file, ", failures", &date->part[DATE_FAILURES]);
         fputc('\n', file);
     }
-    if (!fails)
-        fputs("no failures, since there is no `reliability:`\n", file);
-    fprintf(file, "the model's error: predicted tokens/s are off by %+.1f%%..%+.1f%% (%s), so expect ", 100 * range.p5,
-            100 * range.p95, error->basis);
-    model_interval_write(file, &rates);
-    fputs(" tokens/s/GPU\n", file);
+    fprintf(file, "%s: ", label);
+    model_error_write(file, &date->model_error, row->tokens_per_s_per_gpu, row->tokens_per_s_per_gpu_interval);
+    fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
@@ -414,12 +371,12 @@ static void write_goodput(FILE *file, const struct answer *answer)
                   {"restarts", row->restart_fraction},
                   {"no spare node", row->no_spares_fraction},
                   {"slow GPUs", row->slow_fraction}};
-    char mttf[AMOUNT_BYTES], interval[AMOUNT_BYTES];
+    char mttf[TEXT_AMOUNT_SIZE], interval[TEXT_AMOUNT_SIZE];
     int n = 0;
     if (isnan(row->mttf_s))
         return;
-    digits_of(row->mttf_s / 3600, mttf);
-    digits_of(row->checkpoint_interval_s / 60, interval);
+    text_digits(row->mttf_s / 3600, mttf);
+    text_digits(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (losses[i].share >= 0.005)
@@ -537,10 +494,10 @@ static void add_row(struct text_table *table, const struct answer *answer, const
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
-    amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
-    digits_of(row->days, days);
-    digits_of(row->mwh, mwh);
+    char cost[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE], mwh[TEXT_AMOUNT_SIZE], mark[4];
+    text_amount(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
+    text_digits(row->days, days);
+    text_digits(row->mwh, mwh);
     snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
     text_table_cell(table, "%s", mark);
     text_table_cell(table, "%s", offer_of(answer, row)->name);

@@ -5,7 +5,7 @@
 
 #include "capacity/answer.h"
 
-enum { CAPACITY_LINES = 21, CAPACITY_COLUMNS = 100 };
+enum { CAPACITY_LINES = 22, CAPACITY_COLUMNS = 100 };
 
 /** Return the verdict, a line for each thing that it says. The caller frees. @param verbose  see capacity_print */
 char *capacity_verdict(const struct answer *answer, bool verbose);

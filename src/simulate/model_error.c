@@ -52,12 +52,6 @@ double model_error_measured(const struct model_error *error, double predicted, d
     return predicted / fmax(0.01, 1 + error->bias + error->deviation * deviations);
 }
 
-struct model_interval model_error_range(const struct model_error *error)
-{
-    double spread = error->deviation * gsl_cdf_ugaussian_Pinv(0.95);
-    return (struct model_interval){error->bias - spread, error->bias + spread};
-}
-
 struct model_interval model_error_interval(const struct model_error *error, double predicted)
 {
     double p95 = gsl_cdf_ugaussian_Pinv(0.95);
@@ -72,4 +66,19 @@ void model_interval_write(FILE *file, const struct model_interval *interval)
     text_number(interval->p5, decimals, p5);
     text_number(interval->p95, decimals, p95);
     fprintf(file, "%s to %s", p5, p95);
+}
+
+void model_error_write(FILE *file, const struct model_error *error, double predicted, double half)
+{
+    struct model_interval interval = model_error_interval(error, predicted);
+    char number[TEXT_NUMBER_SIZE];
+    text_number(predicted, predicted < 100, number);
+    fprintf(file, "%s tokens/s/GPU, ", number);
+    text_number(half, predicted < 100, number);
+    if (half > 1e-9 * predicted) /* not NaN */
+        fprintf(file, "batches ± %s, ", number);
+    fputs("model ", file);
+    model_interval_write(file, &interval);
+    fprintf(file, " (%+.0f%% to %+.0f%%, p5 to p95 of %s)", 100 * (interval.p5 / predicted - 1),
+            100 * (interval.p95 / predicted - 1), error->basis);
 }

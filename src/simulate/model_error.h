@@ -23,7 +23,7 @@ struct model_error {
     char basis[MODEL_ERROR_BASIS_BYTES]; /* "406 measured runs of 16 sources, wider for varying lengths, cp" */
 };
 
-/** Percentiles of a measured throughput, or of an error. */
+/** Percentiles of a measured throughput. */
 struct model_interval {
     double p5, p95;
 };
@@ -41,13 +41,17 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
 /** Return what a run would measure if its error were so many deviations off the bias. */
 double model_error_measured(const struct model_error *error, double predicted, double deviations);
 
-/** Return the range of predicted / measured - 1, from p5 to p95. */
-struct model_interval model_error_range(const struct model_error *error);
-
 /** Return the range of what a run would measure, from p5 to p95. */
 struct model_interval model_error_interval(const struct model_error *error, double predicted);
 
 /** Write "650 to 760". */
 void model_interval_write(FILE *file, const struct model_interval *interval);
+
+/**
+ * Write a predicted throughput with both its ranges: "700 tokens/s/GPU, batches ± 20, model 650 to 760 (-7% to +9%, p5
+ * to p95 of 406 measured runs of 16 sources)".
+ * @param half  half of its 95% interval over batches; NaN or 0 is left out
+ */
+void model_error_write(FILE *file, const struct model_error *error, double predicted, double half);
 
 #endif
