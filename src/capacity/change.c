@@ -105,6 +105,12 @@ static bool run_searched(struct listing *listing, const struct what_if_options *
     for (int32_t i = 0; ok && i < listing->questions.n; i++)
         candidates_add(&list, listing->question,
                        &(struct size){answer->offer, answer->nodes, &listing->questions.at[i].result}, 1);
+    for (int32_t i = 0; i < list.n; i++) {
+        struct trace_candidate *row = &list.at[i].row;
+        row->spare_nodes = answer->spare_nodes;
+        if (row->fits)
+            candidate_price(listing->question, listing->offer, row);
+    }
     for (int32_t i = 0; ok && i < listing->changes->n; i++)
         fill(listing, &list.at[0].row, &list.at[1 + i].row, &listing->changes->at[i].row);
     candidates_free(&list);

@@ -124,6 +124,24 @@ static bool resolve_offer(const struct question *question, struct offer *offer, 
     return scenario_resolve(&copy, cache, &offer->scenario, err);
 }
 
+/** Choose the numbers of nodes of an offer that leaves them out. */
+static bool choose_range(const struct question *question, struct offer *offer, struct scenario_cache *cache,
+                         struct error *err)
+{
+    const int64_t most_times = 8, most_without_days = 128;
+    double days = question->limit[LIMIT_DAYS];
+    offer->from = offer->to = 1;
+    bool ok = resolve_offer(question, offer, cache, err);
+    if (ok && isnan(days))
+        offer->to = most_without_days;
+    else if (ok) {
+        offer->from = (int64_t)fmin(ceil(question_least_days(question, offer, 1) / days), MOST_NODES / most_times);
+        offer->to = most_times * offer->from;
+    }
+    scenario_free(&offer->scenario);
+    return ok;
+}
+
 /** Check an offer against the limits and the other offers. */
 static bool check_offer(const struct question *question, int32_t index, struct error *err)
 {
@@ -176,10 +194,15 @@ static bool read_offers(struct question *question, int32_t list, struct error *e
     question->offers = check_calloc((size_t)n, sizeof *question->offers);
     for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next) {
         struct offer *offer = &question->offers[question->n_offers++];
-        bool read = schema_read(document, child, offer_keys, N_OFFER_KEYS, of_scenario, offer, err);
+        bool sized = document_find(document, child, "nodes") >= 0;
+        struct schema_key keys[N_OFFER_KEYS];
+        memcpy(keys, offer_keys, sizeof keys);
+        for (int i = 1; i < N_OFFER_KEYS && !sized; i++)
+            keys[i].fallback = "1"; /* choose_range replaces it */
+        bool read = schema_read(document, child, keys, N_OFFER_KEYS, of_scenario, offer, err);
         offer->node = child;
-        ok = read && resolve_offer(question, offer, &cache, err) &&
-             check_offer(question, question->n_offers - 1, err) && ok;
+        ok = read && (sized || choose_range(question, offer, &cache, err)) &&
+             resolve_offer(question, offer, &cache, err) && check_offer(question, question->n_offers - 1, err) && ok;
     }
     cache_free(&cache);
     return ok;
@@ -245,7 +268,7 @@ static void append_text(struct document *document, int32_t parent, const char *k
     append(document, parent, key, document_add_scalar(document, value, parent));
 }
 
-/** Append a copy of a key's value: of the offer, otherwise of the scenario. */
+/** Append a copy of a key's value: of the offer, otherwise of the scenario, if that has one. */
 static void append_key(const struct question *question, const struct offer *offer, const char *key, int32_t parent,
                        struct document *document)
 {
@@ -253,7 +276,8 @@ static void append_key(const struct question *question, const struct offer *offe
     int32_t value = document_find(from, offer->node, key);
     if (value < 0)
         value = document_find(from, 0, key);
-    CHECK(value >= 0); /* the offer is a valid scenario */
+    if (value < 0)
+        return;
     int32_t copy = document_clone(document, from, value, NULL);
     append(document, parent, key, copy);
 }

@@ -10,6 +10,9 @@
  *         - {name: h100, device: h100-sxm, platform: h100, price: {usd_per_gpu_hour: 2}, nodes: {from: 32, to: 512}}
  *         - {name: h200, device: h200, platform: h100, nodes: {from: 32, to: 256}}
  *
+ * Without `nodes` an offer has sizes from the fewest nodes that keep the days at their peak to eight times as many.
+ * Without a limit of days they are 1 to 128 nodes.
+ *
  * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
  * refused. A share is drawn for each size.
  *
@@ -42,6 +45,7 @@ struct question {
     double confidence;               /* of the safe answer */
     int32_t n_offers;
     struct offer *offers;
+    bool assumed; /* options asked, so the answer says what was assumed */
 };
 
 /**

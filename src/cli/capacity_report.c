@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
+enum { ASSUMED_LINES = 4, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -51,6 +51,32 @@ static void write_question(FILE *file, const struct answer *answer)
     for (int i = 0; i < CAPACITY_N_LIMITS; i++)
         any = any || !isnan(limit[i]);
     fputs(any ? " at most\n" : "\n", file);
+}
+
+/** Write what a question without a file takes for granted. */
+static void write_assumed(FILE *file, const struct answer *answer)
+{
+    const struct question *question = answer->question;
+    const struct scenario *scenario = &question->offers[0].scenario;
+    if (!question->assumed)
+        return;
+    fputs("assumed: ", file);
+    for (int32_t i = 0; i < question->n_offers; i++) {
+        const struct offer *offer = &question->offers[i];
+        const struct platform *platform = &offer->scenario.platform;
+        fprintf(file, "%s%s: %" PRId64 " to %" PRId64 " nodes of %d GPUs, NVLink %gGBps, NIC %gGbps", i > 0 ? "; " : "",
+                offer->name, offer->from, offer->to, platform_gpus_per_server(platform),
+                platform->nvlink_bytes_per_s / 1e9, 8 * platform->nic_bytes_per_s / 1e9);
+    }
+    fprintf(file, "\nassumed: failures as in %s; ",
+            scenario->reliability.present ? scenario->reliability.name : "a cluster that never fails");
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
+    fprintf(file,
+            " with its fastest plan of the space %s, over %" PRId64 " batches on the %s; prices in $ an hour of a GPU, "
+            "with energy\n",
+            scenario->systems[0].space.name, scenario->measured,
+            scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid");
 }
 
 static const char *label_of_pick(const struct answer *answer, int kind, char text[TEXT_AMOUNT_SIZE])
@@ -542,6 +568,7 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     write_question(file, answer);
+    write_assumed(file, answer);
     if (answer_subject(answer) != NULL) {
         write_picks(file, answer, verbose);
         write_chance(file, answer);
@@ -567,7 +594,10 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
 
 void capacity_print(const struct answer *answer, bool verbose)
 {
-    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
+    struct text_limits limits = {CAPACITY_COLUMNS, 2,
+                                 verbose                     ? ALL_LINES
+                                 : answer->question->assumed ? CAPACITY_LINES + ASSUMED_LINES
+                                                             : CAPACITY_LINES};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');
