@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "cost/attention_choice.h"
 #include "scenario/assumption.h"
 
 /** A list of changes that is being made. */
@@ -33,8 +34,8 @@ static void add_assumption(struct listing *listing, enum assumption assumption)
 static void add_assumptions(struct listing *listing)
 {
     const struct scenario *scenario = listing->scenario;
-    for (enum assumption i = scenario->device.own_curves ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS;
-         i++)
+    bool kernels = scenario->device.own_curves || attention_choice_is_scaled(scenario);
+    for (enum assumption i = kernels ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS; i++)
         add_assumption(listing, i);
     if (*scenario->platform.path == '\0') {
         add_assumption(listing, ASSUME_NIC);

@@ -27,7 +27,8 @@ struct sensitivity {
  * Change each assumption of a scenario and run it on the critical path. Plans that are `auto` are searched again. A
  * value that the scenario has already is no change.
  *
- * 1. The attention kernels with curves, if the device has curves of its own chip; overlaps; frameworks.
+ * 1. The attention kernels with curves, if the device has curves of its own chip, or scaled ones (cost/
+ *    attention_choice.h); overlaps; frameworks.
  * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
  * 3. Memory of a GPU, 10% less and more.
  * 4. The spaces free, megatron and wide, if a system has `plan: auto`.

@@ -61,7 +61,9 @@ static void list_searched(struct listing *listing)
     if (scenario->memory_limit < 1)
         add_key(listing, "all memory usable", true, "memory_limit", "1");
     add_assumption(listing, "global ", scenario->data.global_batch == 0 ? ASSUME_BATCH_TOKENS : ASSUME_BATCH, 1);
-    if (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2)
+    const struct trace_candidate *row = &listing->candidate->row;
+    bool scaled = !isnan(listing->candidate->point->summary[row->system].tokens_per_s_per_gpu_flash2);
+    if (scaled || (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2))
         add_key(listing, "attention flash2", false, "attention", "flash2");
     add_assumption(listing, "", ASSUME_LENGTHS, 0);
 }

@@ -413,6 +413,27 @@ static void write_notes(FILE *file, const struct answer *answer)
         fprintf(file, "%s\n", lines[i]);
 }
 
+/** Write both ends of a rate for each offer whose attention curve is scaled: of the answer, or of its last size. */
+static void write_scaled_attention(FILE *file, const struct answer *answer)
+{
+    const struct candidates *candidates = &answer->search.candidates;
+    const struct candidate *shown;
+    char line[ASSUMPTIONS_SIZE], label[CAPACITY_COLUMNS];
+    for (int32_t offer = 0; offer < answer->question->n_offers; offer++) {
+        shown = answer_subject(answer);
+        for (int32_t i = 0; i < candidates->n && (shown == NULL || shown->row.offer != offer); i++)
+            if (candidates->at[i].row.offer == offer && candidates->at[i].row.fits &&
+                (i + 1 == candidates->n || candidates->at[i + 1].row.offer != offer))
+                shown = &candidates->at[i];
+        if (shown == NULL || shown->row.offer != offer)
+            continue;
+        snprintf(label, sizeof label, "%" PRId64 " node%s", shown->row.nodes, shown->row.nodes > 1 ? "s" : "");
+        if (assumptions_scaled_attention(&answer->question->offers[offer].scenario, label,
+                                         &shown->point->summary[shown->row.system], line))
+            fprintf(file, "%s\n", line);
+    }
+}
+
 /** Return whether a candidate is in the table without -v: the fastest system of each size, and the answer. If no system
  * trains on a size it is the first one. */
 static bool is_shown(const struct candidates *candidates, const struct candidate *candidate)
@@ -479,6 +500,7 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     write_question(file, answer);
+    write_scaled_attention(file, answer);
     if (answer->subject >= 0) {
         write_choice(file, answer);
         if (answer->chosen < 0)

@@ -14,6 +14,7 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "scenario/scenario_read.h"
+#include "simulate/assumptions.h"
 #include "trace/csv.h"
 #include "trace/json.h"
 #include "trace/output.h"
@@ -121,7 +122,13 @@ static void print_text(const struct sensitivity *sensitivity, const struct scena
     text_print_clipped(COLUMNS, "%s: %s on %d x %s, tokens/s/GPU on the critical path, one change at a time",
                        scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform),
                        scenario->device.name);
-    int32_t n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits), n = sensitivity->n;
+    const struct point_result *base = &sensitivity->questions.at[0].result;
+    int32_t first = base->standings[0].system;
+    char note[ASSUMPTIONS_SIZE] = "";
+    assumptions_scaled_attention(scenario, base->label[first], &base->summary[first], note);
+    text_print_wrapped(note, &limits);
+    int32_t n = sensitivity->n,
+            n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits) - text_wrapped_lines(note, &limits);
     n_rows = verbose || n <= n_rows + 1 ? n : n_rows;
     print_table(sensitivity, n_rows, verbose);
     if (n_rows < n)

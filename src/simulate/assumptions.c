@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "cost/attention_choice.h"
 #include "document/schema_text.h"
 #include "operation/money.h"
 #include "plan/request.h"
@@ -66,7 +67,7 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     }
     if (fastest_s <= 0)
         return false;
-    if (!scenario->device.own_curves) {
+    if (!scenario->device.own_curves && !attention_choice_is_scaled(scenario)) {
         snprintf(line, ASSUMPTIONS_SIZE,
                  "attention %s is taken, since device %s has no attention curves of its own chip",
                  name[scenario->attention], scenario->device.name);
@@ -77,9 +78,10 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     snprintf(
         line, ASSUMPTIONS_SIZE,
         "attention %s takes the least time of %s, %s and %s on the first batch (time of attention alone: %s %.0f%% "
-        "more, %s %.0f%%)",
+        "more, %s %.0f%%)%s",
         name[scenario->attention], name[0], name[1], name[2], name[others[0]],
-        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
+        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1),
+        scenario->device.own_curves ? "" : ", by curves of another chip, each the same share of the peak");
     return true;
 }
 
@@ -339,6 +341,23 @@ bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTION
                                 : "%s has curves of %s where none was measured, some of another chip: less sure",
              device->name, device->like);
     return *device->like != '\0';
+}
+
+bool assumptions_scaled_attention(const struct scenario *scenario, const char *label,
+                                  const struct trace_summary *summary, char line[ASSUMPTIONS_SIZE])
+{
+    char kernel[SCHEMA_WORD_BYTES] = "best attention", now[TEXT_NUMBER_SIZE], flash2[TEXT_NUMBER_SIZE];
+    if (isnan(summary->tokens_per_s_per_gpu_flash2))
+        return false;
+    if (scenario->attention != DEVICE_FASTEST)
+        schema_choice_name(DEVICE_ATTENTION, scenario->attention, kernel);
+    text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, now);
+    text_number(summary->tokens_per_s_per_gpu_flash2, summary->tokens_per_s_per_gpu_flash2 < 100, flash2);
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "attention of %s is not measured: %s's %s curve, scaled to its peak; %s: %s tokens/s/GPU, with flash2's "
+             "curve and the same plan %s",
+             scenario->device.name, scenario->device.curves_of, kernel, label, now, flash2);
+    return true;
 }
 
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
