@@ -37,7 +37,6 @@ CAPACITY = """\
 capacity:
   tokens: 1e11
   days: 60
-  fits: tight
   offers:
     - name: b200
       device: DEVICE
