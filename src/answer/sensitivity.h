@@ -9,6 +9,7 @@
 /** A change of one assumption. */
 struct sensitivity_change {
     struct trace_sensitivity *rows; /* [n_systems] the best of the scenario as it is first */
+    char *tie;                      /* systems that tie with the first only with the change: their labels */
     double memory;                  /* factor of the memory of a GPU */
     double size;                    /* of the effect on the first of them; INFINITY: it fits no longer, or at last */
     int32_t index;                  /* in the order in which changes are listed */

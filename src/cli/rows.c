@@ -367,6 +367,36 @@ bool rows_any(const struct rows *rows, const char *column)
     return any;
 }
 
+/** Return whether two rows differ in this swept key only. */
+static bool differ_in(const struct rows *rows, int32_t left, int32_t right, const char *key)
+{
+    bool only = true, differs = false;
+    for (int32_t c = rows->first_swept; c <= rows->first_swept + rows->n_swept; c++) {
+        bool same = strcmp(cell(rows, left, c), cell(rows, right, c)) == 0,
+             is_key = strcmp(rows->file.columns[c], key) == 0;
+        only = only && (same || is_key);
+        differs = differs || (!same && is_key);
+    }
+    return only && differs;
+}
+
+bool rows_unchanged(const struct rows *rows, const char *key)
+{
+    enum { MOST_COMPARED = 1000 }; /* pairs grow with its square */
+    bool any = false;
+    for (int32_t i = 0; rows->n <= MOST_COMPARED && i < rows->n; i++)
+        for (int32_t j = i + 1; j < rows->n; j++) {
+            if (!differ_in(rows, rows->row[i], rows->row[j], key))
+                continue;
+            double one = number_of(rows, rows->row[i], "time_mean_s"),
+                   other = number_of(rows, rows->row[j], "time_mean_s");
+            if (fabs(one / other - 1) > 1e-9)
+                return false;
+            any = true;
+        }
+    return any;
+}
+
 /** Return whether more of a column is better. Less of any other column is. */
 static bool more_is_better(const char *column)
 {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -380,6 +381,20 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     else
         return false;
     return true;
+}
+
+const char *assumptions_unused_fabric(const struct scenario *scenario, const char *key)
+{
+    const struct platform *platform = &scenario->platform;
+    if (scenario->engine == SCENARIO_CRITICAL_PATH)
+        return "the critical path has no contention; `engine: simgrid` has";
+    if (!platform->keys.contention)
+        return "the platform has no contention";
+    if (strcmp(key, "platform.leaf") != 0 && platform_n_leaves(platform) == 1)
+        return "all nodes are on one leaf switch, so no transfer crosses the spine";
+    if (strcmp(key, "platform.oversubscription") != 0 && platform->keys.oversubscription <= 1)
+        return "with oversubscription 1 the links above leaf switches carry all that NICs send, so that NICs limit";
+    return "the links above leaf switches suffice for these transfers";
 }
 
 /* what happens to documents over the context, by enum scenario_long */

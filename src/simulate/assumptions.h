@@ -25,6 +25,9 @@ bool assumptions_scaled_attention(const struct scenario *scenario, const char *l
  * sentence says why. */
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 
+/** Return why a key of the fabric above the NICs (`platform.topology`, `leaf`, `oversubscription`) changes no time. */
+const char *assumptions_unused_fabric(const struct scenario *scenario, const char *key);
+
 /** Return whether at least 1% of the documents are longer than the context. A sentence then says so. */
 bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,
                                 char line[ASSUMPTIONS_SIZE]);
