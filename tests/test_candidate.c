@@ -118,7 +118,7 @@ TEST(candidate_price__counts_failures_and_spare_nodes)
     equip(&asked);
     struct reliability *reliability = &asked.offers[0].scenario.reliability;
     *reliability = hand_reliability(50, 600, 30, 3600);
-    reliability->spares = 2;
+    reliability->spares = row.spare_nodes = 2;
     struct goodput_setting setting = hand_training(reliability, 4);
     struct goodput goodput = goodput_of(&setting);
     const double *lost = goodput.lost_share;
@@ -137,7 +137,89 @@ TEST(candidate_price__counts_failures_and_spare_nodes)
                 1, 1e-14);
 }
 
-/* Twice the price changes money alone. Failures, tokens and nodes change days and money in one direction. */
+/**
+ * Let a failure strike four nodes each day, and a repair take half a day. So half a node is in repair on average, and
+ * checkpoints cost nothing.
+ */
+static void wait_for_repairs(struct asked *asked)
+{
+    ask(asked);
+    equip(asked);
+    struct reliability *reliability = &asked->offers[0].scenario.reliability;
+    *reliability = hand_reliability(250, 0, 0, 1e-3);
+    reliability->spares = NAN;
+    reliability->repair_s = 43200;
+}
+
+/**
+ * Check the spare nodes beside four nodes, and their cost.
+ * @param without  node-times of the training, in times without failures
+ */
+static void check_spares(struct asked *asked, int64_t spares, double without)
+{
+    struct trace_candidate row = four_nodes();
+    candidate_price_with_spares(&asked->question, &asked->offers[0], &row);
+    CHECK_EQUAL(row.spare_nodes, spares);
+    CHECK_EQUAL(row.gpus, 8 * (4 + spares));
+    CHECK_CLOSE(row.gpu_hours, 8 * without * 3.125e6 / 3600, 1e-5);
+}
+
+/*
+ * With half a node in repair, no more than 0, 1, 2 nodes are in repair for e^-0.5 (1, 1.5, 1.625) of the time:
+ * 0.606531, 0.909796, 0.985612. The cost of 4 + s nodes is then 4 / 0.606531 = 6.59488, 5 / 0.909796 = 5.49574, 6 /
+ * 0.985612 = 6.08759. With a tenth of the repairs it is 4 / 0.951229 = 4.20508, 5 / 0.998791 = 5.00605.
+ */
+TEST(candidate_price_with_spares__finds_the_least_expected_cost)
+{
+    struct asked asked;
+    wait_for_repairs(&asked);
+    check_spares(&asked, 1, 5.49574);
+    asked.offers[0].scenario.price.usd_per_gpu_hour = NAN;
+    check_spares(&asked, 1, 5.49574);
+    asked.offers[0].scenario.reliability.repair_s = 4320;
+    check_spares(&asked, 0, 4.20508);
+    asked.offers[0].scenario.reliability.present = false;
+    check_spares(&asked, 0, 4);
+}
+
+/*
+ * 36.16898 days without failures become 39.755, 36.6970, 36.2325, 36.1752 with 1 to 4 spare nodes, since at most 3 and
+ * 4 nodes are in repair for 0.998248 and 0.999828 of the time. A fifth one is not tried: less than 0.1% would be
+ * gained.
+ */
+TEST(candidate_price_with_spares__buys_more_for_a_deadline)
+{
+    struct asked asked;
+    wait_for_repairs(&asked);
+    asked.question.limit[LIMIT_DAYS] = 39.8;
+    check_spares(&asked, 1, 5.49574);
+    asked.question.limit[LIMIT_DAYS] = 39.7;
+    check_spares(&asked, 2, 6.08759);
+    asked.question.limit[LIMIT_DAYS] = 36.3;
+    check_spares(&asked, 3, 7 / 0.998248);
+    asked.question.limit[LIMIT_DAYS] = 36.2;
+    check_spares(&asked, 4, 8 / 0.999828);
+    asked.question.limit[LIMIT_DAYS] = 36.17;
+    check_spares(&asked, 1, 5.49574); /* nothing keeps it */
+    asked.question.limit[LIMIT_DAYS] = 39.7;
+    asked.question.limit[LIMIT_GPUS] = 40;
+    check_spares(&asked, 1, 5.49574);
+}
+
+TEST(candidate_price_with_spares__keeps_a_given_number)
+{
+    struct asked asked;
+    wait_for_repairs(&asked);
+    for (int64_t spares = 0; spares < 8; spares++) {
+        struct trace_candidate row = four_nodes();
+        asked.offers[0].scenario.reliability.spares = (double)spares;
+        candidate_price_with_spares(&asked.question, &asked.offers[0], &row);
+        CHECK_EQUAL(row.spare_nodes, spares);
+    }
+}
+
+/* Twice the price changes money alone. Failures, tokens and nodes change days and money in one direction. Spare nodes
+ * that are searched may end the training earlier when more fails, but never for less money. */
 TEST(candidate_price__is_monotone_in_prices_failures_and_tokens)
 {
     struct rng *rng = rng_create(34, 0, RNG_DATES);
@@ -153,6 +235,10 @@ TEST(candidate_price__is_monotone_in_prices_failures_and_tokens)
             hand_reliability(20 * rng_uniform(rng), 900 * rng_uniform(rng), 60 * rng_uniform(rng), NAN);
         scenario->reliability.spares = NAN;
         scenario->reliability.repair_s = 86400 * rng_uniform(rng);
+        struct trace_candidate searched = first;
+        candidate_price_with_spares(&asked.question, &asked.offers[0], &searched);
+        double least_usd = searched.usd;
+        first.spare_nodes = rng_index(rng, 12);
         candidate_price(&asked.question, &asked.offers[0], &first);
         then = first;
         scenario->price.usd_per_gpu_hour *= 2;
@@ -169,6 +255,8 @@ TEST(candidate_price__is_monotone_in_prices_failures_and_tokens)
         scenario->reliability.failures[FAILURE_OTHER] *= 1.5;
         candidate_price(&asked.question, &asked.offers[0], &then);
         CHECK_TRUE(then.days >= first.days);
+        candidate_price_with_spares(&asked.question, &asked.offers[0], &searched);
+        CHECK_TRUE(searched.usd >= least_usd);
     }
     rng_free(rng);
 }

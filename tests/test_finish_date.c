@@ -42,7 +42,11 @@ static void make(struct training *training, double bias, double deviation)
                                                         .goodput = 1}}};
     for (enum capacity_limit i = 0; i < CAPACITY_N_LIMITS; i++)
         training->question.limit[i] = NAN;
+    training->question.confidence = 0.9;
+    training->candidate.row.days = days_0;
     struct scenario *scenario = &training->offer.scenario;
+    strcpy(scenario->data.lengths, "github");
+    scenario->measured = 8;
     scenario->seed = 1;
     strcpy(scenario->device.name, "h800");
     strcpy(scenario->framework_name, "nemo");
@@ -93,9 +97,9 @@ TEST(finish_date__is_one_number_if_nothing_is_unsure)
     check_interval(&date.all, days_0, days_0, days_0, 1e-14);
     for (int i = 0; i < DATE_N_PARTS; i++)
         check_interval(&date.part[i], days_0, days_0, days_0, 1e-14);
-    CHECK_TRUE(date.late == 1 && date.mean.without_spares_s == 0);
+    CHECK_TRUE(date.missed == 1 && date.mean.without_spares_s == 0);
     training.question.limit[LIMIT_DAYS] = days_0 * (1 + 1e-9);
-    CHECK_TRUE(date_of(&training).late == 0);
+    CHECK_TRUE(date_of(&training).missed == 0);
 }
 
 /* measured = predicted / (1 + error), so days = days_0 (1 + error), and the error is normal. A 5th percentile of 1000
@@ -111,7 +115,7 @@ TEST(finish_date__has_the_model_error_of_the_formula)
     check_interval(&date.part[DATE_MODEL], date.all.p5, date.all.p50, date.all.p95, 1e-14);
     check_interval(&date.part[DATE_BATCHES], days_0, days_0, days_0, 1e-14);
     check_interval(&date.part[DATE_FAILURES], days_0, days_0, days_0, 1e-14);
-    CHECK_CLOSE(date.late, 0.5, 0.09);
+    CHECK_CLOSE(date.missed, 0.5, 0.09);
 }
 
 /* Context parallelism beyond the measured runs adds the deviation between sources: 0.24^2 + 0.1^2 = 0.26^2. */
@@ -199,8 +203,49 @@ TEST(finish_date__never_comes_if_failures_come_too_fast)
     let_fail(&training, 1000.0 * 1440 / 4);
     training.question.limit[LIMIT_DAYS] = 1000;
     CHECK_TRUE(finish_date_draw(&training.question, &training.candidate, &date, &err));
-    CHECK_TRUE(date.late == 1 && isinf(date.all.p50) && isnan(date.draws[0].days));
+    CHECK_TRUE(date.missed == 1 && isinf(date.all.p50) && isnan(date.draws[0].days));
     finish_date_free(&date);
+}
+
+/* Money grows with the days. Half of the trainings take longer than the median, and cost more than its money. */
+TEST(finish_date__misses_a_limit_of_money_or_energy_by_its_time)
+{
+    struct training training;
+    make(&training, 0, 0.05);
+    training.candidate.row.usd = 1000;
+    training.candidate.row.mwh = 10;
+    CHECK_TRUE(date_of(&training).missed == 0);
+    for (enum capacity_limit limit = LIMIT_USD; limit <= LIMIT_MWH; limit++) {
+        training.question.limit[LIMIT_USD] = limit == LIMIT_USD ? 1000 : NAN;
+        training.question.limit[LIMIT_MWH] = limit == LIMIT_MWH ? 10 : NAN;
+        CHECK_CLOSE(date_of(&training).missed, 0.5, 0.09);
+    }
+}
+
+/* Seven iterations do not say how much batches differ. Fixed lengths make all batches alike. */
+TEST(finish_date__needs_eight_iterations)
+{
+    struct training training;
+    make(&training, 0, 0.05);
+    training.offer.scenario.measured = 7;
+    struct finish_date date = date_of(&training);
+    CHECK_TRUE(date.n == 0 && isnan(date.all.p5) && isnan(date.part[DATE_MODEL].p95) && isnan(date.missed));
+    CHECK_TRUE(isnan(finish_date_margin(&training.question, &training.candidate)));
+    CHECK_CLOSE(date.model_error.deviation, 0.05, 1e-14);
+    strcpy(training.offer.scenario.data.lengths, "fixed");
+    CHECK_EQUAL(date_of(&training).n, 1000);
+}
+
+/* 1 + 0.02 + 1.2815516 x 0.05, and with batches of a deviation of 0.12: 0.13 = sqrt(0.05^2 + 0.12^2). */
+TEST(finish_date_margin__is_the_quantile_of_a_normal_law)
+{
+    struct training training;
+    make(&training, 0.02, 0.05);
+    CHECK_CLOSE(finish_date_margin(&training.question, &training.candidate), 1.02 + 1.2815516 * 0.05, 1e-7);
+    training.candidate.row.tokens_per_s_per_gpu_interval = 1e4 * 0.12 * 1.959963985;
+    CHECK_CLOSE(finish_date_margin(&training.question, &training.candidate), 1.02 + 1.2815516 * 0.13, 1e-7);
+    training.question.confidence = 0.5;
+    CHECK_CLOSE(finish_date_margin(&training.question, &training.candidate), 1.02, 1e-14);
 }
 
 TEST(finish_date__needs_a_model_error)

@@ -52,7 +52,8 @@ TEST(question__reads_limits_and_offers)
     CHECK_TRUE(question.offers[0].scenario.price.usd_per_gpu_hour == 2);
     CHECK_TRUE(question.offers[1].scenario.price.usd_per_gpu_hour == 3);
     CHECK_EQUAL(offer_gpus(&question.offers[0], 3), 24);
-    CHECK_EQUAL(offer_spares(&question.offers[0], 3), 0);
+    CHECK_EQUAL(offer_least_spares(&question.offers[0]), 0);
+    CHECK_EQUAL(offer_most_spares(&question.offers[0], 3), 0);
     question_free(&question);
 }
 
@@ -100,6 +101,18 @@ TEST(question__sizes_do_not_depend_on_money_and_limits)
     free(sizes);
 }
 
+/* The first offer has 2 to 32 nodes of 8 GPUs. Only its sizes from 8 nodes on have GPU 63. */
+TEST(question__a_fault_may_be_of_a_node_that_small_sizes_lack)
+{
+    struct question question;
+    struct error err;
+    CHECK_TRUE(read_with("faults=[{kind: gpu, gpus: [63], factor: 2}]", "capacity.offers.1.nodes={from: 8, to: 8}",
+                         &question, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_EQUAL(question.offers[0].scenario.n_faults, 1);
+    question_free(&question);
+}
+
 TEST(question__a_wrong_value_is_a_sentence)
 {
     static const struct {
@@ -127,6 +140,10 @@ TEST(question__a_wrong_value_is_a_sentence)
         {"capacity.usd=1e6", "price=~", "capacity.usd: the offer rent has no price"},
         {"capacity.usd=1e6", "price.usd_per_kwh=0.1",
          "capacity.usd: the offer rent has a tariff, but its power is unk"},
+        {"capacity.confidence=0.4", NULL, "capacity.confidence: '0.4' is out of range; allowed: a number, 0.5 to 0.99"},
+        {"faults=[{kind: uplink, nodes: [0], factor: 2}]", NULL, "faults: kind uplink has no meaning here"},
+        {"faults=[{kind: gpu, gpus: [32], factor: 2}]", NULL,
+         "faults: GPU 32 is not on the platform; allowed: 0 to 31"},
         {"capacity.mwh=100", NULL, "capacity.mwh: the power of the offer rent is unknown"},
         {"sweep={data.context: [16Ki, 32Ki]}", NULL, "sweep: is not allowed beside `capacity:`"},
     };

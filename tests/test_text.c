@@ -2,11 +2,32 @@
 /* These tests check numbers with commas, and texts that are cut or broken at a column. */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
+
+TEST(text_amount__has_three_digits)
+{
+    static const struct {
+        double amount;
+        const char *text;
+    } pairs[] = {{1928000, "$1.93M"}, {812400, "$812k"}, {999600, "$1.00M"}, {-709.4, "-$709"},
+                 {3.456, "$3.46"},    {2e12, "$2.00T"},  {0, "$0.00"},       {NAN, "-"}};
+    char text[TEXT_AMOUNT_SIZE];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        text_amount("$", pairs[i].amount, text);
+        CHECK_TEXT(text, pairs[i].text);
+    }
+    text_digits(7.284, text);
+    CHECK_TEXT(text, "7.28");
+    text_digits(103.7, text);
+    CHECK_TEXT(text, "104");
+    text_digits(INFINITY, text);
+    CHECK_TEXT(text, "never");
+}
 
 TEST(text_number__has_commas_between_thousands)
 {

@@ -162,6 +162,12 @@ static bool is_alone(const struct writer *writer)
     return writer->verdict->n_ranked == 1;
 }
 
+/** Return whether the scenario has a price, so that tokens cost money. */
+static bool is_priced(const struct writer *writer)
+{
+    return writer->point->n_systems > 0 && !isnan(writer->verdict->ranked.summaries[0].usd_per_1t_tokens);
+}
+
 /** Write the results of a system that fits, a cell each. A system alone has no speed-up. */
 static void write_results(FILE *file, const struct writer *writer, int32_t system)
 {
@@ -178,6 +184,11 @@ static void write_results(FILE *file, const struct writer *writer, int32_t syste
     fprintf(file, "\t%s s\t%.0f%%\t%.0f%%\t%.0f%%\t%.1f%s", number, 100 * summary->mfu,
             100 * shares.share[TIME_WAITING], 100 * time_exposed(&shares), summary->peak_bytes / TEXT_GIB,
             summary->tight ? " tight" : "");
+    if (is_priced(writer)) {
+        char usd[TEXT_AMOUNT_SIZE];
+        text_amount("$", summary->usd_per_1t_tokens, usd);
+        fprintf(file, "\t%s", usd);
+    }
     if (!is_alone(writer)) {
         fputc('\t', file);
         write_speed_up(file, writer, system);
@@ -188,8 +199,8 @@ static void write_results(FILE *file, const struct writer *writer, int32_t syste
 static char *row_of(const struct writer *writer, int32_t place)
 {
     if (place < 0)
-        return check_asprintf("system\ttokens/s/GPU\ttime\tMFU\tidle\tcomm\tGiB%s\tplan, recompute, offload",
-                              is_alone(writer) ? "" : "\tspeed-up");
+        return check_asprintf("system\ttokens/s/GPU\ttime\tMFU\tidle\tcomm\tGiB%s%s\tplan, recompute, offload",
+                              is_priced(writer) ? "\t$/1T" : "", is_alone(writer) ? "" : "\tspeed-up");
     const struct standing *standing = &writer->verdict->ranked.standings[place];
     const struct trace_summary *summary = &writer->verdict->ranked.summaries[standing->system];
     char *row = NULL, plan[PLAN_TEXT_NAME_SIZE];
@@ -199,7 +210,8 @@ static char *row_of(const struct writer *writer, int32_t place)
     if (standing->rank > 0)
         write_results(file, writer, standing->system);
     else
-        fprintf(file, "\tdoes not fit\t\t\t\t\t%.1f%s", summary->peak_bytes / TEXT_GIB, is_alone(writer) ? "" : "\t");
+        fprintf(file, "\tdoes not fit\t\t\t\t\t%.1f%s%s", summary->peak_bytes / TEXT_GIB, is_priced(writer) ? "\t" : "",
+                is_alone(writer) ? "" : "\t");
     plan_text_name(&writer->point->systems[standing->system].entry->plan, summary->host_peak_bytes > 0, plan);
     fprintf(file, "\t%s", plan);
     CHECK(fclose(file) == 0);
@@ -220,8 +232,10 @@ static void write_legend(FILE *file, const struct writer *writer)
     fprintf(file, "idle: bubbles, comm: exposed communication, of GPU time; GiB: peak, fits to %s, tightly to %s\n",
             writer->sure, writer->limit);
     if (writer->verdict->n_ranked > 1)
-        fprintf(file, "speed-up: model FLOPs a second over %s%s\n", label_of(writer, writer->base),
-                any_tie(writer) ? "; equal ranks tie (95% interval)" : "");
+        fprintf(file, "speed-up: model FLOPs a second over %s%s%s", label_of(writer, writer->base),
+                any_tie(writer) ? "; equal ranks tie (95% interval)" : "", is_priced(writer) ? "; " : "\n");
+    if (is_priced(writer))
+        fputs("$/1T: money of a trillion tokens without failures\n", file);
 }
 
 /** Return the change that would fit, or the one that comes nearest. */
@@ -465,21 +479,11 @@ static void write_tight(FILE *file, const struct writer *writer)
 /** Write the range of the first system: that of the batches, and that by the model's error, which all systems share. */
 static void write_model(FILE *file, const struct writer *writer)
 {
-    const struct model_error *error = &writer->verdict->error;
     int32_t first = writer->verdict->ranked.standings[0].system;
     const struct trace_summary *summary = &writer->verdict->ranked.summaries[first];
-    double rate = summary->tokens_per_s_per_gpu, half = summary->tokens_per_s_per_gpu_interval;
-    struct model_interval interval = model_error_interval(error, rate);
-    char number[TEXT_NUMBER_SIZE];
-    text_number(rate, rate < 100, number);
-    fprintf(file, "%s: %s tokens/s/GPU, ", label_of(writer, first), number);
-    text_number(half, rate < 100, number);
-    if (half > 1e-9 * rate) /* not NaN */
-        fprintf(file, "batches ± %s, ", number);
-    fputs("model ", file);
-    model_interval_write(file, &interval);
-    fprintf(file, " (%+.0f%% to %+.0f%%, p5 to p95 of %s)", 100 * (interval.p5 / rate - 1),
-            100 * (interval.p95 / rate - 1), error->basis);
+    fprintf(file, "%s: ", label_of(writer, first));
+    model_error_write(file, &writer->verdict->error, summary->tokens_per_s_per_gpu,
+                      summary->tokens_per_s_per_gpu_interval);
 }
 
 static void write_outside(FILE *file, const struct writer *writer)

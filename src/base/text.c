@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,37 @@ void text_number(double value, int decimals, char text[TEXT_NUMBER_SIZE])
 static bool begins_character(char byte)
 {
     return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
+/** Return the decimals that give a number three digits. */
+static int decimals_of(double value)
+{
+    return fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+}
+
+void text_digits(double value, char text[TEXT_AMOUNT_SIZE])
+{
+    if (isinf(value))
+        snprintf(text, TEXT_AMOUNT_SIZE, "never");
+    else
+        snprintf(text, TEXT_AMOUNT_SIZE, "%.*f", decimals_of(value), value);
+}
+
+void text_amount(const char *sign, double amount, char text[TEXT_AMOUNT_SIZE])
+{
+    static const struct {
+        double size;
+        const char *letter;
+    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {0, ""}};
+    int i = 0;
+    while (fabs(amount) < 0.9995 * units[i].size)
+        i++;
+    double value = units[i].size > 0 ? amount / units[i].size : amount;
+    if (isnan(amount))
+        snprintf(text, TEXT_AMOUNT_SIZE, "-");
+    else
+        snprintf(text, TEXT_AMOUNT_SIZE, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals_of(value), fabs(value),
+                 units[i].letter);
 }
 
 int32_t text_columns(const char *text)

@@ -15,6 +15,14 @@ enum { TEXT_NUMBER_SIZE = 64 };
 /** Print a number with commas between its thousands: "1,234.5". */
 void text_number(double value, int decimals, char text[TEXT_NUMBER_SIZE]);
 
+enum { TEXT_AMOUNT_SIZE = 48 };
+
+/** Print a number in at least three digits: "7.28", "104". Infinity is "never". */
+void text_digits(double value, char text[TEXT_AMOUNT_SIZE]);
+
+/** Print an amount in three digits: "$1.93M", "812k". NaN is "-". */
+void text_amount(const char *sign, double amount, char text[TEXT_AMOUNT_SIZE]);
+
 /** Return the number of characters of UTF-8 text. */
 int32_t text_columns(const char *text);
 

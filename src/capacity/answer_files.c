@@ -112,7 +112,8 @@ static bool write_attributes(struct trace *trace, const struct answer *answer, c
               trace_set_text(trace, "verdict", verdict, err) &&
               trace_set_text(trace, "name", question->offers[0].scenario.name, err) &&
               trace_set_text(trace, "tokens", tokens, err) &&
-              (answer->subject < 0 || trace_set_text(trace, "model_error", answer->date.model_error.basis, err));
+              (answer_subject(answer) == NULL ||
+               trace_set_text(trace, "model_error", answer->pick[PICK_SUBJECT].date.model_error.basis, err));
     for (enum capacity_limit i = 0; i < CAPACITY_N_LIMITS && ok; i++) {
         char limit[32], name[32];
         snprintf(name, sizeof name, "limit_%s", capacity_limit_name[i]);
@@ -125,8 +126,9 @@ static bool write_attributes(struct trace *trace, const struct answer *answer, c
 
 static bool write_tables(struct trace *trace, const struct answer *answer, struct error *err)
 {
+    const struct finish_date *date = &answer->pick[PICK_SUBJECT].date;
     bool ok = trace_append(trace, TRACE_CANDIDATES, NULL, 0, err) && trace_append(trace, TRACE_CHANGES, NULL, 0, err) &&
-              trace_append(trace, TRACE_DATES, answer->date.draws, answer->date.n, err);
+              trace_append(trace, TRACE_DATES, date->draws, date->n, err);
     for (int32_t i = 0; i < answer->search.candidates.n && ok; i++)
         ok = trace_append(trace, TRACE_CANDIDATES, &answer->search.candidates.at[i].row, 1, err);
     for (int32_t i = 0; i < answer->changes.n && ok; i++)

@@ -14,14 +14,16 @@ static const double s_per_day = 86400, s_per_hour = 3600;
 /** A simulated training gives up below this goodput (TRAINING_RUN_LEAST_FAILURES), so it counts as one without end. */
 static const double least_goodput = 0.01;
 
-/** Return the goodput of an offer; all of the time trains without `reliability:`. */
-static struct goodput goodput_at(const struct offer *offer, int64_t nodes)
+/** Return the goodput of a row's nodes with its spare ones; all of the time trains without `reliability:`. */
+static struct goodput goodput_at(const struct offer *offer, const struct trace_candidate *row)
 {
-    const struct scenario *scenario = &offer->scenario;
+    struct reliability reliability = offer->scenario.reliability;
     struct goodput goodput = {.ettr = 1, .renewal = {.mttf_s = NAN, .interval_s = NAN}};
-    if (!scenario->reliability.present)
+    if (!reliability.present)
         return goodput;
-    struct goodput_setting setting = offer_setting(offer, nodes);
+    struct goodput_setting setting = offer_setting(offer, row->nodes);
+    setting.reliability = &reliability;
+    reliability.spares = (double)row->spare_nodes;
     return goodput_of(&setting);
 }
 
@@ -29,9 +31,8 @@ void candidate_price(const struct question *question, const struct offer *offer,
 {
     const struct scenario *scenario = &offer->scenario;
     int64_t gpus = offer_gpus(offer, row->nodes);
-    struct goodput goodput = goodput_at(offer, row->nodes);
+    struct goodput goodput = goodput_at(offer, row);
     const double *lost = goodput.lost_share;
-    row->spare_nodes = offer_spares(offer, row->nodes);
     row->gpus = gpus + offer_gpus(offer, row->spare_nodes);
     row->goodput = goodput.ettr;
     row->mttf_s = goodput.renewal.mttf_s;
@@ -58,6 +59,25 @@ void candidate_price(const struct question *question, const struct offer *offer,
     row->usd_per_1t_tokens = row->usd / question->tokens * 1e12;
 }
 
+void candidate_price_with_spares(const struct question *question, const struct offer *offer,
+                                 struct trace_candidate *row)
+{
+    int64_t least = offer_least_spares(offer), most = offer_most_spares(offer, row->nodes);
+    struct candidate best = {.row = *row}, with = best;
+    for (int64_t spares = least; spares <= most; spares++) {
+        with.row.spare_nodes = spares;
+        candidate_price(question, offer, &with.row);
+        bool in_money = !isnan(with.row.usd), keeps = candidate_meets(question, &with);
+        bool cheaper = candidate_cost(&with, in_money) < candidate_cost(&best, in_money);
+        bool kept = spares > least && candidate_meets(question, &best);
+        if (spares == least || keeps > kept || (keeps == kept && cheaper))
+            best = with;
+        else if (kept)
+            break;
+    }
+    *row = best.row;
+}
+
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems)
 {
@@ -68,9 +88,9 @@ void candidates_add(struct candidates *candidates, const struct question *questi
             check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
         struct candidate *candidate = &candidates->at[candidates->n++];
         struct trace_candidate *row = &candidate->row;
-        *candidate = (struct candidate){.point = point};
+        *candidate = (struct candidate){.point = point, .contention = NAN};
         *row = (struct trace_candidate){
-            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_spares(from, size->nodes)};
+            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_least_spares(from)};
         row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
         row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
         row->days = row->gpu_hours = NAN;
@@ -99,7 +119,7 @@ void candidates_add(struct candidates *candidates, const struct question *questi
         row->mfu = summary->mfu;
         row->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
         if (row->fits)
-            candidate_price(question, from, row);
+            candidate_price_with_spares(question, from, row);
         if (row->fits && row->goodput < least_goodput) {
             candidate->refusal = "failures come so fast that less than 1% of the time trains";
             row->fits = 0;
@@ -237,11 +257,14 @@ static bool is_better(const struct candidate *a, const struct candidate *b, bool
     return a->row.days < b->row.days;
 }
 
-static int32_t choose(const struct candidates *candidates, bool all, bool fastest, bool in_money)
+/** Return the best candidate that keeps all limits, or that fits. @param offer  only of this one; -1: of all */
+static int32_t choose(const struct candidates *candidates, int32_t offer, bool all, bool fastest)
 {
+    bool in_money = candidates_have_money(candidates);
     int32_t chosen = -1;
     for (int32_t i = 0; i < candidates->n; i++)
         if ((all ? candidates->at[i].row.fits : candidates->at[i].row.meets) &&
+            (offer < 0 || candidates->at[i].row.offer == offer) &&
             (chosen < 0 || is_better(&candidates->at[i], &candidates->at[chosen], fastest, in_money)))
             chosen = i;
     return chosen;
@@ -249,21 +272,33 @@ static int32_t choose(const struct candidates *candidates, bool all, bool fastes
 
 int32_t candidates_fastest(const struct candidates *candidates)
 {
-    return choose(candidates, true, true, true);
+    return choose(candidates, -1, true, true);
+}
+
+/** Return whether the fastest candidate is asked for: limits are given, and no days are among them. */
+static bool asks_for_fastest(const struct question *question)
+{
+    bool other_limits = false;
+    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
+        other_limits = other_limits || !isnan(question->limit[i]);
+    return other_limits && isnan(question->limit[LIMIT_DAYS]);
+}
+
+int32_t candidates_best_of_offer(const struct candidates *candidates, const struct question *question, int32_t offer)
+{
+    int32_t chosen = choose(candidates, offer, false, asks_for_fastest(question));
+    return chosen >= 0 ? chosen : choose(candidates, offer, true, true);
 }
 
 int32_t candidates_choose(struct candidates *candidates, const struct question *question)
 {
-    bool in_money = candidates_have_money(candidates), other_limits = false;
     for (int32_t i = 0; i < candidates->n; i++) {
         candidates->at[i].row.meets = candidate_meets(question, &candidates->at[i]);
         candidates->at[i].row.chosen = 0;
     }
-    mark_frontier(candidates, in_money);
+    mark_frontier(candidates, candidates_have_money(candidates));
     mark_added(candidates, question);
-    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
-        other_limits = other_limits || !isnan(question->limit[i]);
-    int32_t chosen = choose(candidates, false, isnan(question->limit[LIMIT_DAYS]) && other_limits, in_money);
+    int32_t chosen = choose(candidates, -1, false, asks_for_fastest(question));
     if (chosen >= 0)
         candidates->at[chosen].row.chosen = 1;
     return chosen;

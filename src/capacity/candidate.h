@@ -22,6 +22,7 @@ struct candidate {
     struct trace_candidate row;
     const char *refusal;              /* why the size cannot train; NULL: it ran; borrowed */
     const struct point_result *point; /* borrowed */
+    double contention;                /* time on SimGrid / critical path - 1; NaN: SimGrid did not run it */
 };
 
 struct candidates {
@@ -31,7 +32,7 @@ struct candidates {
 };
 
 /**
- * Fill in goodput, days, money and energy of a row from its throughput, busy_fraction, offer and nodes.
+ * Fill in goodput, days, money and energy of a row from its throughput, busy_fraction, offer, nodes and spare nodes.
  *
  * 1. days = tokens / (tokens/s x goodput). Without `reliability:` goodput is 1.
  * 2. Running GPUs compute for busy_fraction of the time and wait for the rest; so do GPUs whose work is lost or that
@@ -42,6 +43,19 @@ struct candidates {
  * @param offer  may differ from the question's, with other failures or prices
  */
 void candidate_price(const struct question *question, const struct offer *offer, struct trace_candidate *row);
+
+/**
+ * Do the same with the spare nodes of the least expected cost among those that keep all limits. If none keeps them, the
+ * least cost counts.
+ *
+ * 1. `reliability.spares` is the number, if it is given.
+ * 2. Otherwise numbers from 0 up are tried while the cost falls or a limit is missed. A spare node costs as much as the
+ *    others, and the training then waits less for repairs. The last one is offer_most_spares.
+ *
+ * With a number of spare nodes, more failures never end earlier. With searched ones they never cost less.
+ */
+void candidate_price_with_spares(const struct question *question, const struct offer *offer,
+                                 struct trace_candidate *row);
 
 /** Append a candidate of each of the `n_systems` systems of a point that was computed for a size. */
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
@@ -74,6 +88,10 @@ int32_t candidates_choose(struct candidates *candidates, const struct question *
 
 /** Return the candidate that fits with the fewest days; -1: none fits. */
 int32_t candidates_fastest(const struct candidates *candidates);
+
+/** Return the candidate of an offer that candidates_choose would choose, or the offer's fastest one if none keeps all
+ * limits; -1: none fits. */
+int32_t candidates_best_of_offer(const struct candidates *candidates, const struct question *question, int32_t offer);
 
 void candidates_free(struct candidates *candidates);
 

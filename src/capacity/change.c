@@ -107,19 +107,26 @@ static bool run_searched(struct listing *listing, const struct what_if_options *
     for (int32_t i = 0; ok && i < listing->questions.n; i++)
         candidates_add(&list, listing->question,
                        &(struct size){answer->offer, answer->nodes, &listing->questions.at[i].result}, 1);
+    for (int32_t i = 0; i < list.n; i++) {
+        struct trace_candidate *row = &list.at[i].row;
+        row->spare_nodes = answer->spare_nodes;
+        if (row->fits)
+            candidate_price(listing->question, listing->offer, row);
+    }
     for (int32_t i = 0; ok && i < listing->changes->n; i++)
         fill(listing, &list.at[0].row, &list.at[1 + i].row, &listing->changes->at[i].row);
     candidates_free(&list);
     return ok;
 }
 
-/** Add a change of failures and recovery. */
+/** Add a change of failures and recovery, or of spare nodes. */
 static void add_operation(struct listing *listing, const char *name, bool relaxes,
-                          const struct reliability *reliability)
+                          const struct reliability *reliability, int64_t spares)
 {
     struct offer offer = *listing->offer;
     struct trace_candidate row = listing->candidate->row;
     offer.scenario.reliability = *reliability;
+    row.spare_nodes = spares;
     candidate_price(listing->question, &offer, &row);
     fill(listing, &listing->candidate->row, &row, &add(listing, name, relaxes)->row);
 }
@@ -128,29 +135,28 @@ static void list_operation(struct listing *listing)
 {
     static const double factors[] = {0.5, 2};
     const struct reliability *now = &listing->offer->scenario.reliability;
+    int64_t spares = listing->candidate->row.spare_nodes;
     char name[VALUE_BYTES];
     for (int i = 0; i < 2; i++) {
         struct reliability changed = *now;
         for (int cause = 0; cause < FAILURE_N_CAUSES; cause++)
             changed.failures[cause] *= factors[i];
         snprintf(name, sizeof name, "failures x%g", factors[i]);
-        add_operation(listing, name, factors[i] < 1, &changed);
+        add_operation(listing, name, factors[i] < 1, &changed, spares);
         changed = *now;
         changed.storage_bytes_per_s *= factors[i];
         snprintf(name, sizeof name, "storage x%g", factors[i]);
-        add_operation(listing, name, factors[i] > 1, &changed);
+        add_operation(listing, name, factors[i] > 1, &changed, spares);
         changed = *now;
         changed.detect_s *= factors[i];
         changed.replace_s *= factors[i];
         changed.start_s *= factors[i];
         snprintf(name, sizeof name, "restart x%g", factors[i]);
-        add_operation(listing, name, factors[i] < 1, &changed);
-        changed = *now;
-        int64_t spares = listing->candidate->row.spare_nodes, other = i == 0 ? spares / 2 : 2 * spares + (spares == 0);
-        changed.spares = (double)other;
-        snprintf(name, sizeof name, "%d spare node%s", (int)other, other == 1 ? "" : "s");
-        if (other != spares)
-            add_operation(listing, name, other > spares, &changed);
+        add_operation(listing, name, factors[i] < 1, &changed, spares);
+    }
+    for (int64_t other = spares > 0 ? spares - 1 : 1; other <= spares + 1; other += 2) {
+        snprintf(name, sizeof name, "%" PRId64 " spare node%s", other, other == 1 ? "" : "s");
+        add_operation(listing, name, other > spares, now, other);
     }
 }
 

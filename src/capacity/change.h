@@ -4,8 +4,8 @@
  *
  * 1. NIC, NVLink, usable memory, global batch, attention's kernel and lengths change the costs of a step: the plan of
  * the answer's system is searched again on the same number of nodes.
- * 2. Storage, failures, restart and spare nodes change goodput alone.
- * 3. Prices stay.
+ * 2. Storage, failures, restart and one spare node more or less change goodput alone.
+ * 3. Prices stay, and so do the spare nodes if they are not the change.
  */
 #ifndef SLIMSIM_CAPACITY_CHANGE_H
 #define SLIMSIM_CAPACITY_CHANGE_H

@@ -6,6 +6,7 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -18,7 +19,8 @@ struct drawing {
     const struct candidate *candidate;
     const struct offer *offer;
     struct goodput_setting setting;
-    double deviation; /* of the mean throughput over batches, relative */
+    struct reliability reliability; /* with the candidate's spare nodes */
+    double deviation;               /* of the mean throughput over batches, relative */
     const struct model_error *error;
 };
 
@@ -34,6 +36,17 @@ static double rate_with(const struct drawing *drawing, double batches)
 static double days_at(const struct drawing *drawing, double rate)
 {
     return drawing->question->tokens / (rate * drawing->candidate->row.goodput) / s_per_day;
+}
+
+/** Return whether a training that takes these days misses a limit. Money and energy grow with the days. */
+static bool misses(const struct drawing *drawing, double days)
+{
+    struct candidate drawn = *drawing->candidate;
+    double ratio = days / drawn.row.days;
+    drawn.row.days = days;
+    drawn.row.usd *= ratio;
+    drawn.row.mwh *= ratio;
+    return !candidate_meets(drawing->question, &drawn);
 }
 
 /** Simulate a training at a throughput. Without `reliability:` nothing fails. */
@@ -71,7 +84,7 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
     size_t n = (size_t)date->n;
     double *all = check_calloc(n * (1 + DATE_N_PARTS), sizeof *all);
     struct rng *rng = rng_create(drawing->offer->scenario.seed, 0, RNG_DATES);
-    int32_t late = 0;
+    int32_t missed = 0;
     for (int32_t i = 0; i < date->n; i++) {
         double batches = gsl_cdf_ugaussian_Pinv(rng_uniform(rng)), model = gsl_cdf_ugaussian_Pinv(rng_uniform(rng));
         double rate = model_error_measured(drawing->error, rate_with(drawing, batches), model);
@@ -79,7 +92,7 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
         date->draws[i] = row_of(drawing, rate, &run);
         training_run_add_to_mean(&date->mean, &run, date->n);
         all[i] = run.finish_s / s_per_day;
-        late += all[i] > drawing->question->limit[LIMIT_DAYS];
+        missed += misses(drawing, all[i]);
         double *part = all + n;
         part[DATE_BATCHES * n + (size_t)i] = days_at(drawing, rate_with(drawing, batches));
         part[DATE_FAILURES * n + (size_t)i] = run_at(drawing, rate_with(drawing, 0), i).finish_s / s_per_day;
@@ -89,28 +102,57 @@ static void draw(const struct drawing *drawing, struct finish_date *date)
     date->all = interval_of(all, date->n);
     for (int i = 0; i < DATE_N_PARTS; i++)
         date->part[i] = interval_of(all + (size_t)(1 + i) * n, date->n);
-    date->late = isnan(drawing->question->limit[LIMIT_DAYS]) ? NAN : (double)late / date->n;
+    date->missed = (double)missed / date->n;
     rng_free(rng);
     free(all);
+}
+
+bool finish_date_may_draw(const struct scenario *scenario)
+{
+    return scenario->measured >= FINISH_DATE_LEAST_ITERATIONS || strcmp(scenario->data.lengths, "fixed") == 0;
+}
+
+/** Return the deviation of a candidate's mean throughput over batches, relative. */
+static double batch_deviation(const struct trace_candidate *row)
+{
+    double interval = row->tokens_per_s_per_gpu_interval;
+    return isnan(interval) ? 0 : interval / gsl_cdf_ugaussian_Pinv(0.975) / row->tokens_per_s_per_gpu;
+}
+
+double finish_date_margin(const struct question *question, const struct candidate *candidate)
+{
+    const struct scenario *scenario = &question->offers[candidate->row.offer].scenario;
+    struct model_error error;
+    struct error err = {0};
+    if (!finish_date_may_draw(scenario) ||
+        !model_error_read(scenario_data_dir(), scenario, candidate->row.cp, &error, &err))
+        return NAN;
+    return 1 + error.bias +
+           gsl_cdf_ugaussian_Pinv(question->confidence) * hypot(error.deviation, batch_deviation(&candidate->row));
 }
 
 bool finish_date_draw(const struct question *question, const struct candidate *candidate, struct finish_date *date,
                       struct error *err)
 {
     const struct offer *offer = &question->offers[candidate->row.offer];
-    const double normal_95 = gsl_cdf_ugaussian_Pinv(0.975);
-    *date = (struct finish_date){.n = TRAINING_RUNS_DEFAULT};
+    const struct date_interval unknown = {NAN, NAN, NAN};
+    *date = (struct finish_date){.all = unknown, .part = {unknown, unknown, unknown}, .missed = NAN};
     if (!model_error_read(scenario_data_dir(), &offer->scenario, candidate->row.cp, &date->model_error, err))
         return false;
-    double interval = candidate->row.tokens_per_s_per_gpu_interval;
+    if (!finish_date_may_draw(&offer->scenario))
+        return true;
+    date->n = TRAINING_RUNS_DEFAULT;
     struct drawing drawing = {
         .question = question,
         .candidate = candidate,
         .offer = offer,
         .setting = offer_setting(offer, candidate->row.nodes),
-        .deviation = isnan(interval) ? 0 : interval / normal_95 / candidate->row.tokens_per_s_per_gpu,
+        .reliability = offer->scenario.reliability,
+        .deviation = batch_deviation(&candidate->row),
         .error = &date->model_error,
     };
+    drawing.setting.reliability = &drawing.reliability;
+    drawing.reliability.spares = (double)candidate->row.spare_nodes;
     date->draws = check_calloc((size_t)date->n, sizeof *date->draws);
     draw(&drawing, date);
     return true;

@@ -85,6 +85,8 @@ int32_t notes_of(const struct question *question, char lines[NOTES_MOST][ASSUMPT
         if (critical_path && has_key(question, offer, "topology"))
             add(&notes, "platform.topology has no effect on the critical path, which has no contention: use SimGrid");
         add_oversubscription(offer, &notes);
+        if (offer->scenario.n_faults > 0)
+            add(&notes, "faults: each size has them, and plans do not know of them");
         if (reliability->slow_factor > 1 && reliability->slow_share == 0)
             add(&notes, "reliability.slow.factor has no effect: reliability.slow.share is 0");
         if (reliability->slow_share > 0 && reliability->slow_factor == 1)

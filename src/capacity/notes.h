@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module says which keys of a question have no effect on its answer. */
+/** This module says which keys of a question have no effect on its answer, or one that is easy to forget. */
 #ifndef SLIMSIM_CAPACITY_NOTES_H
 #define SLIMSIM_CAPACITY_NOTES_H
 

@@ -28,6 +28,8 @@ static const struct schema_key question_keys[] = {
     {"mwh", SCHEMA_REAL, "MWh", 1e-6, 1e12, "none", "none", "most energy; every offer then needs a known power",
      LIMIT(LIMIT_MWH)},
     {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
+    {"confidence", SCHEMA_REAL, "-", 0.5, 0.99, "0.9", NULL,
+     "share of the drawn trainings that keep the limits with the safe answer", offsetof(struct question, confidence)},
 };
 enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
 
@@ -44,6 +46,12 @@ static const char *const of_scenario[] = {"device", "platform", "power", "price"
 static const char *const question_others[] = {"offers", NULL};
 
 const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh", "gpus"};
+
+bool question_is_limited(const struct question *question)
+{
+    const double *limit = question->limit;
+    return !isnan(limit[LIMIT_DAYS]) || !isnan(limit[LIMIT_USD]) || !isnan(limit[LIMIT_MWH]);
+}
 
 int64_t offer_gpus(const struct offer *offer, int64_t nodes)
 {
@@ -62,7 +70,13 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
     };
 }
 
-int64_t offer_spares(const struct offer *offer, int64_t nodes)
+int64_t offer_least_spares(const struct offer *offer)
+{
+    const struct reliability *reliability = &offer->scenario.reliability;
+    return reliability->present && !isnan(reliability->spares) ? (int64_t)reliability->spares : 0;
+}
+
+int64_t offer_most_spares(const struct offer *offer, int64_t nodes)
 {
     struct goodput_setting setting = offer_setting(offer, nodes);
     return offer->scenario.reliability.present ? goodput_spares(&setting) : 0;
@@ -88,7 +102,7 @@ static void copy_without(const struct document *from, const char *const *keys, s
     }
 }
 
-/** Make the scenario of an offer with its smallest size. */
+/** Make the scenario of an offer with its smallest size, or with the largest one if `faults:` may name a later node. */
 static bool resolve_offer(const struct question *question, struct offer *offer, struct scenario_cache *cache,
                           struct error *err)
 {
@@ -101,13 +115,31 @@ static bool resolve_offer(const struct question *question, struct offer *offer, 
         int32_t value = document_find(&question->document, offer->node, of_scenario[i]);
         ok = value < 0 || document_put(&copy, of_scenario[i], &question->document, value, err);
     }
-    snprintf(nodes, sizeof nodes, "%" PRId64, offer->from);
+    snprintf(nodes, sizeof nodes, "%" PRId64, document_find(&copy, 0, "faults") >= 0 ? offer->to : offer->from);
     ok = ok && document_set_value(&copy, "platform.nodes", nodes, "capacity.offers", err);
     if (!ok) {
         document_free(&copy);
         return false;
     }
     return scenario_resolve(&copy, cache, &offer->scenario, err);
+}
+
+/** Choose the numbers of nodes of an offer that leaves them out. */
+static bool choose_range(const struct question *question, struct offer *offer, struct scenario_cache *cache,
+                         struct error *err)
+{
+    const int64_t most_times = 8, most_without_days = 128;
+    double days = question->limit[LIMIT_DAYS];
+    offer->from = offer->to = 1;
+    bool ok = resolve_offer(question, offer, cache, err);
+    if (ok && isnan(days))
+        offer->to = most_without_days;
+    else if (ok) {
+        offer->from = (int64_t)fmin(ceil(question_least_days(question, offer, 1) / days), MOST_NODES / most_times);
+        offer->to = most_times * offer->from;
+    }
+    scenario_free(&offer->scenario);
+    return ok;
 }
 
 /** Check an offer against the limits and the other offers. */
@@ -162,13 +194,36 @@ static bool read_offers(struct question *question, int32_t list, struct error *e
     question->offers = check_calloc((size_t)n, sizeof *question->offers);
     for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next) {
         struct offer *offer = &question->offers[question->n_offers++];
-        bool read = schema_read(document, child, offer_keys, N_OFFER_KEYS, of_scenario, offer, err);
+        bool sized = document_find(document, child, "nodes") >= 0;
+        struct schema_key keys[N_OFFER_KEYS];
+        memcpy(keys, offer_keys, sizeof keys);
+        for (int i = 1; i < N_OFFER_KEYS && !sized; i++)
+            keys[i].fallback = "1"; /* choose_range replaces it */
+        bool read = schema_read(document, child, keys, N_OFFER_KEYS, of_scenario, offer, err);
         offer->node = child;
-        ok = read && resolve_offer(question, offer, &cache, err) &&
-             check_offer(question, question->n_offers - 1, err) && ok;
+        ok = read && (sized || choose_range(question, offer, &cache, err)) &&
+             resolve_offer(question, offer, &cache, err) && check_offer(question, question->n_offers - 1, err) && ok;
     }
     cache_free(&cache);
     return ok;
+}
+
+/** Check that no fault is of a link which the critical path of sizes has not. */
+static bool check_faults(const struct document *document, struct error *err)
+{
+    int32_t list = document_find(document, 0, "faults");
+    for (int32_t child = list >= 0 ? document->node[list].child : -1; child >= 0; child = document->node[child].next) {
+        int32_t kind = document_find(document, child, "kind");
+        const char *name = kind >= 0 && document->node[kind].kind == DOCUMENT_SCALAR ? document->node[kind].value : "";
+        for (int above = FAULT_N_OF_GPUS; above < FAULT_N_KINDS; above++)
+            if (strcmp(name, fault_kind_name[above]) == 0)
+                return document_error(
+                    document, kind, err,
+                    "faults: kind %s has no meaning here, since all sizes are computed on the critical "
+                    "path, which has no links above NICs; allowed: gpu, nvlink, nic, pcie",
+                    name);
+    }
+    return true;
 }
 
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
@@ -194,7 +249,7 @@ bool question_resolve(struct document *taken, struct question *question, struct 
         return document_key_error(document, sweep, err,
                                   "sweep: is not allowed beside `capacity:`, which chooses the sizes; leave it out");
     bool ok = schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
-    return read_offers(question, document_find(document, node, "offers"), err) && ok;
+    return check_faults(document, err) && read_offers(question, document_find(document, node, "offers"), err) && ok;
 }
 
 /** Append a node to the children of a mapping or sequence. */
@@ -213,7 +268,7 @@ static void append_text(struct document *document, int32_t parent, const char *k
     append(document, parent, key, document_add_scalar(document, value, parent));
 }
 
-/** Append a copy of a key's value: of the offer, otherwise of the scenario. */
+/** Append a copy of a key's value: of the offer, otherwise of the scenario, if that has one. */
 static void append_key(const struct question *question, const struct offer *offer, const char *key, int32_t parent,
                        struct document *document)
 {
@@ -221,7 +276,8 @@ static void append_key(const struct question *question, const struct offer *offe
     int32_t value = document_find(from, offer->node, key);
     if (value < 0)
         value = document_find(from, 0, key);
-    CHECK(value >= 0); /* the offer is a valid scenario */
+    if (value < 0)
+        return;
     int32_t copy = document_clone(document, from, value, NULL);
     append(document, parent, key, copy);
 }

@@ -5,9 +5,16 @@
  *     capacity:
  *       tokens: 2e12
  *       days: 30                       a limit; also usd, mwh, gpus
+ *       confidence: 0.9                of the safe answer
  *       offers:
  *         - {name: h100, device: h100-sxm, platform: h100, price: {usd_per_gpu_hour: 2}, nodes: {from: 32, to: 512}}
  *         - {name: h200, device: h200, platform: h100, nodes: {from: 32, to: 256}}
+ *
+ * Without `nodes` an offer has sizes from the fewest nodes that keep the days at their peak to eight times as many.
+ * Without a limit of days they are 1 to 128 nodes.
+ *
+ * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
+ * refused. A share is drawn for each size.
  *
  * An offer may have the scenario's keys device, platform, power, price and reliability. Its value replaces that of the
  * scenario.
@@ -27,21 +34,25 @@ struct offer {
     char name[SCHEMA_WORD_BYTES];
     int64_t from, to;         /* nodes that may be bought, without spares */
     int32_t node;             /* of its entry in the question's document */
-    struct scenario scenario; /* of its smallest size; it has device, platform, power, price and reliability */
+    struct scenario scenario; /* of its smallest size, with faults of its largest; it has device, platform, power, price
+                                 and reliability */
 };
 
 struct question {
     struct document document; /* as written, with its --set */
     double tokens;
     double limit[CAPACITY_N_LIMITS]; /* NaN: none */
+    double confidence;               /* of the safe answer */
     int32_t n_offers;
     struct offer *offers;
+    bool assumed; /* options asked, so the answer says what was assumed */
 };
 
 /**
  * Read and check a question. Every offer is a valid scenario.
  * @return false with err: each line has its place. Causes, beside those of a scenario:
  *         - no `capacity:` or no offer; two offers of one name; a range of nodes that is empty
+ *         - a fault of a link above the NICs
  *         - a limit of money without a price, or of energy without power; a limit of money and a tariff without power
  */
 bool question_read(const char *path, int32_t n_set, const char *const *set, struct question *question,
@@ -51,11 +62,16 @@ bool question_read(const char *path, int32_t n_set, const char *const *set, stru
  * also after a failure. */
 bool question_resolve(struct document *document, struct question *question, struct error *err);
 
+/** Return whether a limit is given that a training may miss by its time: days, money or energy. */
+bool question_is_limited(const struct question *question);
+
 /** Return the GPUs of a size, without spares. */
 int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 
-/** Return the spare nodes beside a size; 0 without `reliability:`. */
-int64_t offer_spares(const struct offer *offer, int64_t nodes);
+/** Return the fewest and the most spare nodes that are tried beside a size. Both are the number that is given. Without
+ * one they are 0 and goodput_spares, and without `reliability:` 0. */
+int64_t offer_least_spares(const struct offer *offer);
+int64_t offer_most_spares(const struct offer *offer, int64_t nodes);
 
 /** Return the setting of the goodput of a size. It borrows the offer's reliability. */
 struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "capacity/change.h"
+#include "capacity/finish_date.h"
 
 enum {
     CLOSE = 16, /* two sizes are close if they differ by less than this part of the larger one */
@@ -68,7 +69,7 @@ static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
 /** Return whether a size may have as many GPUs, with those of spares. */
 static bool is_allowed(const struct question *question, const struct offer *offer, int64_t nodes)
 {
-    double gpus = (double)offer_gpus(offer, nodes + offer_spares(offer, nodes));
+    double gpus = (double)offer_gpus(offer, nodes + offer_least_spares(offer));
     return isnan(question->limit[LIMIT_GPUS]) || gpus <= question->limit[LIMIT_GPUS];
 }
 
@@ -245,6 +246,31 @@ static double answer_cost(const struct size_search *search)
     return least;
 }
 
+/** Try sizes beside the smallest and the cheapest size of an offer that keep the limit of days with confidence. */
+static void refine_safe(struct size_search *search, int32_t offer, bool in_money)
+{
+    const struct candidates *candidates = &search->candidates;
+    double least = INFINITY, margin = NAN;
+    int64_t smallest = 0, cheapest = 0;
+    for (int32_t i = 0; i < candidates->n; i++) {
+        const struct candidate *candidate = &candidates->at[i];
+        const struct trace_candidate *row = &candidate->row;
+        if (row->offer != offer || !candidate_meets(search->question, candidate))
+            continue;
+        margin = isnan(margin) ? finish_date_margin(search->question, candidate) : margin;
+        if (!(row->days * margin <= search->question->limit[LIMIT_DAYS]))
+            continue;
+        smallest = smallest == 0 ? row->nodes : smallest;
+        if (candidate_cost(candidate, in_money) < least) {
+            least = candidate_cost(candidate, in_money);
+            cheapest = row->nodes;
+        }
+    }
+    try_beside(search, offer, smallest, false);
+    for (int above = 0; above < 2; above++)
+        try_beside(search, offer, cheapest, above);
+}
+
 /** Try more sizes of an offer: step 4 of the header. */
 static void refine(struct size_search *search, int32_t offer)
 {
@@ -267,9 +293,12 @@ static void refine(struct size_search *search, int32_t offer)
             thriftiest = row->nodes;
         }
     }
+    bool dear = least * DEAR > answer_cost(search) * (DEAR + 1);
     try_beside(search, offer, in_time ? smallest : largest, !in_time);
+    if (!dear)
+        refine_safe(search, offer, in_money);
     for (int above = 0; above < 2; above++) {
-        if (least * DEAR <= answer_cost(search) * (DEAR + 1))
+        if (!dear)
             try_beside(search, offer, cheapest, above);
         try_beside(search, offer, thriftiest, above);
     }

@@ -5,15 +5,21 @@
 #include "base/check.h"
 #include "capacity/answer_files.h"
 #include "cli/answer.h"
+#include "cli/capacity_options.h"
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
+#include "document/document_set.h"
 #include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
 enum { MAX_JOBS = 4096 };
 
+/* Options without a letter, in the order of enum capacity_option. */
+enum { LENGTHS = 0x2000, CONTEXT, BATCH, TOKENS, DAYS, OFFER };
+
 struct arguments {
     struct options options;
+    struct capacity_options asked;
     const char *scenario, *shard;
     int32_t jobs;
 };
@@ -71,6 +77,32 @@ static bool run(const struct arguments *arguments, const struct question *questi
     return ok;
 }
 
+/** Read the question of a file, or of options. */
+static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
+{
+    const struct options *options = &arguments->options;
+    struct document document = {0};
+    *question = (struct question){0};
+    if (!capacity_options_any(&arguments->asked))
+        return question_read(arguments->scenario, options->n_set, options->set, question, err);
+    if (arguments->scenario != NULL)
+        return error_set(
+            err,
+            "%s: a file has keys of its own, so no option such as --model or --offer is allowed beside it; "
+            "--set KEY=VALUE changes a key",
+            arguments->scenario);
+    bool ok = capacity_options_document(&arguments->asked, &document, err);
+    for (int32_t i = 0; i < options->n_set; i++)
+        ok = ok && document_set(&document, options->set[i], err);
+    if (!ok) {
+        document_free(&document);
+        return false;
+    }
+    ok = question_resolve(&document, question, err);
+    question->assumed = true;
+    return ok;
+}
+
 static const struct argp_child children[] = {OPTION(set),   OPTION(output),  OPTION(json),
                                              OPTION(quiet), OPTION(verbose), {0}};
 
@@ -87,6 +119,23 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case 'S':
         arguments->shard = argument;
         return 0;
+    case 'm':
+        arguments->asked.value[CAPACITY_MODEL] = argument;
+        return 0;
+    case LENGTHS:
+    case CONTEXT:
+    case BATCH:
+    case TOKENS:
+    case DAYS:
+        arguments->asked.value[CAPACITY_LENGTHS + key - LENGTHS] = argument;
+        return 0;
+    case OFFER:
+        options_append(&arguments->asked.offers, &arguments->asked.n_offers, argument);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        if (capacity_options_any(&arguments->asked))
+            return 0;
+        return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     default:
         return options_parse_file(key, argument, state, "a scenario", &arguments->scenario);
     }
@@ -96,12 +145,21 @@ static const struct argp_option capacity_options[] = {
     {"jobs", 'J', "N", 0, "Compute N sizes at a time (default: number of cores)", 0},
     {"shard", 'S', "K/N", 0, "Compute only the K-th of N parts of the first sizes; auto: K/N from Slurm or Open MPI",
      0},
+    {0, 0, 0, 0, "A question without a file:", 1},
+    {"model", 'm', "NAME", 0, "Model to train", 1},
+    {"lengths", LENGTHS, "NAME", 0, "Lengths of its documents", 1},
+    {"context", CONTEXT, "N", 0, "Longest document", 1},
+    {"batch", BATCH, "N", 0, "Tokens of a global batch", 1},
+    {"tokens", TOKENS, "N", 0, "Tokens of the whole training", 1},
+    {"days", DAYS, "N", 0, "Longest time that it may take", 1},
+    {"offer", OFFER, "DEVICE@USD[:FROM-TO]", 0,
+     "A GPU, its price for an hour, and the numbers of nodes that are tried (may be repeated)", 1},
     {0},
 };
 static const struct argp argp = {
     capacity_options,
     parse,
-    "SCENARIO.yaml",
+    "SCENARIO.yaml\n--model NAME --lengths NAME --context N --batch N --tokens N --offer DEVICE@USD...",
     "Answer the question of the scenario's `capacity:`: which offer, how many nodes, which system and plan, how many "
     "days, what cost and energy, and how sure the date is. Sizes that were computed are kept in the output folder, so "
     "the same command goes on after a stop, and another limit, price or failure rate computes nothing again.",
@@ -116,10 +174,10 @@ int command_capacity(int argc, char **argv)
     struct answer answer = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    bool ok = question_read(arguments.scenario, arguments.options.n_set, arguments.options.set, &question, &err) &&
-              run(&arguments, &question, &answer, &err);
+    bool ok = read_question(&arguments, &question, &err) && run(&arguments, &question, &answer, &err);
     answer_free(&answer);
     question_free(&question);
     options_free(&arguments.options);
+    free(arguments.asked.offers);
     return answer_status(ok, &err);
 }

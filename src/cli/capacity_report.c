@@ -15,47 +15,7 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { MOST_BINDING = 3, MOST_RISKS = 4, AMOUNT_BYTES = 48, ALL_LINES = 1000 };
-
-/** Return the decimals that give a number three digits. */
-static int decimals_of(double value)
-{
-    return fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-}
-
-/** Write a number in at least three digits. */
-static void digits_of(double value, char text[AMOUNT_BYTES])
-{
-    if (isinf(value))
-        snprintf(text, AMOUNT_BYTES, "never");
-    else
-        snprintf(text, AMOUNT_BYTES, "%.*f", decimals_of(value), value);
-}
-
-/** Write an amount in three digits: "$1.93M", "812k". */
-static void write_amount(FILE *file, const char *sign, double amount)
-{
-    static const struct {
-        double size;
-        const char *letter;
-    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {0, ""}};
-    int i = 0;
-    while (fabs(amount) < 0.9995 * units[i].size)
-        i++;
-    double value = units[i].size > 0 ? amount / units[i].size : amount;
-    fprintf(file, "%s%s%.*f%s", value < 0 ? "-" : "", sign, decimals_of(value), fabs(value), units[i].letter);
-}
-
-static void amount_of(const char *sign, double amount, char text[AMOUNT_BYTES])
-{
-    FILE *file = fmemopen(text, AMOUNT_BYTES, "w");
-    CHECK(file != NULL);
-    if (isnan(amount))
-        fputs("-", file);
-    else
-        write_amount(file, sign, amount);
-    CHECK(fclose(file) == 0);
-}
+enum { ASSUMED_LINES = 4, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -72,15 +32,15 @@ static void write_question(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct scenario *scenario = &question->offers[0].scenario;
-    char tokens[AMOUNT_BYTES], context[TEXT_NUMBER_SIZE], amount[AMOUNT_BYTES];
+    char tokens[TEXT_AMOUNT_SIZE], context[TEXT_NUMBER_SIZE], amount[TEXT_AMOUNT_SIZE];
     const double *limit = question->limit;
-    amount_of("", question->tokens, tokens);
+    text_amount("", question->tokens, tokens);
     text_number((double)scenario->data.context, 0, context);
     fprintf(file, "%s: train %s on %s tokens of %s up to %s", scenario->name, scenario->model.name, tokens,
             scenario->data.lengths, context);
     if (!isnan(limit[LIMIT_DAYS]))
         fprintf(file, ", in %g days", limit[LIMIT_DAYS]);
-    amount_of("$", limit[LIMIT_USD], amount);
+    text_amount("$", limit[LIMIT_USD], amount);
     if (!isnan(limit[LIMIT_USD]))
         fprintf(file, ", for %s", amount);
     if (!isnan(limit[LIMIT_MWH]))
@@ -93,56 +53,184 @@ static void write_question(FILE *file, const struct answer *answer)
     fputs(any ? " at most\n" : "\n", file);
 }
 
-/** Write days, money, energy of a candidate. */
-static void write_costs(FILE *file, const struct trace_candidate *row)
+/** Write what a question without a file takes for granted. */
+static void write_assumed(FILE *file, const struct answer *answer)
 {
-    char usd[AMOUNT_BYTES], hours[AMOUNT_BYTES], trillion[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES];
-    char co2[AMOUNT_BYTES];
-    digits_of(row->days, days);
-    digits_of(row->mwh, mwh);
-    digits_of(row->co2_t, co2);
-    amount_of("$", row->usd, usd);
-    amount_of("$", row->usd_per_1t_tokens, trillion);
-    amount_of("", row->gpu_hours, hours);
-    fprintf(file, "%s days", days);
-    if (!isnan(row->usd))
-        fprintf(file, ", %s (%s a trillion tokens)", usd, trillion);
-    fprintf(file, ", %s GPU-hours", hours);
-    if (!isnan(row->mwh))
-        fprintf(file, ", %s MWh", mwh);
-    if (!isnan(row->co2_t))
-        fprintf(file, ", %s t CO2", co2);
+    const struct question *question = answer->question;
+    const struct scenario *scenario = &question->offers[0].scenario;
+    if (!question->assumed)
+        return;
+    fputs("assumed: ", file);
+    for (int32_t i = 0; i < question->n_offers; i++) {
+        const struct offer *offer = &question->offers[i];
+        const struct platform *platform = &offer->scenario.platform;
+        fprintf(file, "%s%s: %" PRId64 " to %" PRId64 " nodes of %d GPUs, NVLink %gGBps, NIC %gGbps", i > 0 ? "; " : "",
+                offer->name, offer->from, offer->to, platform_gpus_per_server(platform),
+                platform->nvlink_bytes_per_s / 1e9, 8 * platform->nic_bytes_per_s / 1e9);
+    }
+    fprintf(file, "\nassumed: failures as in %s; ",
+            scenario->reliability.present ? scenario->reliability.name : "a cluster that never fails");
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        fprintf(file, "%s%s", i > 0 ? ", " : "", scenario->systems[i].label);
+    fprintf(file,
+            " with its fastest plan of the space %s, over %" PRId64 " batches on the %s; prices in $ an hour of a GPU, "
+            "with energy\n",
+            scenario->systems[0].space.name, scenario->measured,
+            scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid");
 }
 
-/** Write the days of the other systems on the same nodes. */
-static void write_others(FILE *file, const struct answer *answer)
+static const char *label_of_pick(const struct answer *answer, int kind, char text[TEXT_AMOUNT_SIZE])
 {
-    const struct trace_candidate *row = &answer_subject(answer)->row;
-    char days[AMOUNT_BYTES];
-    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
-        const struct trace_candidate *other = &answer->search.candidates.at[i].row;
-        digits_of(other->days, days);
-        if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
-            fprintf(file, "; %s %s days", label_of(answer, other), days);
+    const double *limit = answer->question->limit;
+    bool fastest = answer->chosen < 0 || (isnan(limit[LIMIT_DAYS]) && question_is_limited(answer->question));
+    if (kind == PICK_SAFE)
+        snprintf(text, TEXT_AMOUNT_SIZE, "safe at %g%%", 100 * answer->question->confidence);
+    else
+        snprintf(text, TEXT_AMOUNT_SIZE, "%s", kind == PICK_FEWEST ? "fewest GPUs" : fastest ? "fastest" : "cheapest");
+    return text;
+}
+
+/** Write the cost of a pick at these days: money or GPU-hours grow with the days. */
+static void cost_at(const struct pick *pick, bool in_money, double days, char text[TEXT_AMOUNT_SIZE])
+{
+    text_amount(in_money ? "$" : "", candidate_cost(&pick->candidate, in_money) * days / pick->candidate.row.days,
+                text);
+}
+
+/** Add a row: what is billed, days and cost with their ranges, and the chance to miss a limit. */
+static void add_pick(struct text_table *table, const struct answer *answer, const char *label, const struct pick *pick)
+{
+    const struct trace_candidate *row = &pick->candidate.row;
+    const struct finish_date *date = &pick->date;
+    bool in_money = candidates_have_money(&answer->search.candidates);
+    char low[TEXT_AMOUNT_SIZE], high[TEXT_AMOUNT_SIZE], value[TEXT_AMOUNT_SIZE];
+    text_digits(row->days, value);
+    text_digits(date->all.p5, low);
+    text_digits(date->all.p95, high);
+    text_table_row(table, "%s\t%s\t%" PRId64 " + %" PRId64 " spare%s = %" PRId64 "\t%" PRId64 "\t%s", label,
+                   offer_of(answer, row)->name, row->nodes, row->spare_nodes, row->spare_nodes == 1 ? "" : "s",
+                   row->nodes + row->spare_nodes, row->gpus, value);
+    text_table_cell(table, date->n > 0 ? "%s..%s" : "-", low, high);
+    cost_at(pick, in_money, row->days, value);
+    cost_at(pick, in_money, date->all.p5, low);
+    cost_at(pick, in_money, date->all.p95, high);
+    text_table_cell(table, "%s", value);
+    text_table_cell(table, date->n > 0 ? "%s..%s" : "-", low, high);
+    text_table_cell(table, date->n > 0 && question_is_limited(answer->question) ? "%.0f%%" : "-", 100 * date->missed);
+}
+
+/** Return whether a row is one of the answers. */
+static bool is_picked(const struct answer *answer, const struct trace_candidate *row)
+{
+    bool picked = false;
+    for (int kind = 0; kind < PICK_N_KINDS; kind++) {
+        const struct trace_candidate *other = &answer->pick[kind].candidate.row;
+        picked = picked || (answer->pick[kind].index >= 0 && other->offer == row->offer &&
+                            other->system == row->system && other->nodes == row->nodes && other->gpus == row->gpus);
+    }
+    return picked;
+}
+
+/** Write the answers side by side, and the best size of each other offer. */
+static void write_picks(FILE *file, const struct answer *answer, bool verbose)
+{
+    const struct question *question = answer->question;
+    const struct pick *subject = &answer->pick[PICK_SUBJECT];
+    bool rent = !isnan(offer_of(answer, &subject->candidate.row)->scenario.price.usd_per_gpu_hour);
+    bool in_money = candidates_have_money(&answer->search.candidates);
+    struct text_table table = {0};
+    int32_t n_others = 0;
+    bool drawn = subject->date.n > 0, limited = question_is_limited(question);
+    fputs(answer->chosen < 0 ? "nothing keeps all limits; the fastest"
+          : rent             ? "rent one of these"
+                             : "buy one of these",
+          file);
+    if (drawn)
+        fprintf(file, " (p5..p95 of %d drawn trainings%s)", subject->date.n,
+                limited ? "; miss: the share of them that misses a limit" : "");
+    fputs(":\n", file);
+    text_table_columns(&table, "<;offer<;nodes billed<;GPUs>;days>;p5..p95<");
+    text_table_column(&table, in_money ? "cost" : "GPU-hours", ">");
+    text_table_columns(&table, "p5..p95<;miss>");
+    for (int kind = 0; kind < PICK_N_KINDS; kind++) {
+        char label[TEXT_AMOUNT_SIZE];
+        if (answer->pick[kind].index >= 0)
+            add_pick(&table, answer, label_of_pick(answer, kind, label), &answer->pick[kind]);
+    }
+    for (int32_t i = 0; i < question->n_offers; i++)
+        if (answer->other[i].index >= 0 && !is_picked(answer, &answer->other[i].candidate.row) &&
+            (n_others++ < MOST_OTHERS || verbose))
+            add_pick(&table, answer, "other offer", &answer->other[i]);
+    text_table_print(&table, file, 0);
+    if (n_others > MOST_OTHERS && !verbose)
+        fprintf(file, "and %d more offers (-v)\n", n_others - MOST_OTHERS);
+}
+
+/** Write the plans of the answers, each candidate once. */
+static void write_plans(FILE *file, const struct answer *answer)
+{
+    char label[TEXT_AMOUNT_SIZE];
+    for (int kind = 0; kind < PICK_N_KINDS; kind++) {
+        const struct pick *pick = &answer->pick[kind];
+        const struct trace_candidate *row = &pick->candidate.row;
+        bool known = pick->index < 0;
+        for (int before = 0; before < kind; before++)
+            known = known || answer->pick[before].index == pick->index;
+        if (!known)
+            fprintf(file, "%s%s %s with %s%s", kind == 0 ? "plan: " : "; ", label_of_pick(answer, kind, label),
+                    label_of(answer, row), row->plan_text, row->tight ? ", which fits only tightly" : "");
     }
     fputc('\n', file);
 }
 
-static void write_choice(FILE *file, const struct answer *answer)
+/** Write how sure the limits are. */
+static void write_chance(FILE *file, const struct answer *answer)
+{
+    const struct question *question = answer->question;
+    const struct pick *subject = &answer->pick[PICK_SUBJECT];
+    char label[TEXT_AMOUNT_SIZE];
+    if (subject->date.n == 0) {
+        fprintf(file,
+                "no interval of dates from %" PRId64 " measured iteration%s, which do not say how much batches differ: "
+                "%d are needed (iterations.measured=%d)\n",
+                question->offers[0].scenario.measured, question->offers[0].scenario.measured == 1 ? "" : "s",
+                FINISH_DATE_LEAST_ITERATIONS, FINISH_DATE_LEAST_ITERATIONS);
+        return;
+    }
+    if (answer->chosen < 0 || !question_is_limited(question))
+        return;
+    if (subject->date.missed > 1 - question->confidence)
+        fprintf(file, "the %s keeps the limits as computed; %.0f%% of the draws miss them\n",
+                label_of_pick(answer, PICK_SUBJECT, label), 100 * subject->date.missed);
+    if (answer->pick[PICK_SAFE].index < 0)
+        fprintf(file, "%s: no computed size\n", label_of_pick(answer, PICK_SAFE, label));
+}
+
+/** Write what the subject takes beside days and money, and the days of the other systems on its nodes. */
+static void write_amounts(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char gpus[TEXT_NUMBER_SIZE];
-    text_number((double)offer_gpus(offer_of(answer, row), row->nodes), 0, gpus);
-    if (answer->chosen < 0)
-        fputs("nothing keeps all limits; the fastest is ", file);
-    fprintf(file, "%s%" PRId64 " node%s of %s (%s GPUs", answer->chosen >= 0 ? "buy " : "", row->nodes,
-            row->nodes > 1 ? "s" : "", offer_of(answer, row)->name, gpus);
-    if (row->spare_nodes > 0)
-        fprintf(file, ", %" PRId64 " spare node%s beside them", row->spare_nodes, row->spare_nodes > 1 ? "s" : "");
-    fprintf(file, "), %s with %s\n  ", label_of(answer, row), row->plan_text);
-    write_costs(file, row);
-    fputs(row->tight ? ", fits only tightly" : ", fits surely", file);
-    write_others(file, answer);
+    char hours[TEXT_AMOUNT_SIZE], trillion[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE], mwh[TEXT_AMOUNT_SIZE],
+        co2[TEXT_AMOUNT_SIZE];
+    char label[TEXT_AMOUNT_SIZE];
+    text_digits(row->mwh, mwh);
+    text_digits(row->co2_t, co2);
+    text_amount("$", row->usd_per_1t_tokens, trillion);
+    text_amount("", row->gpu_hours, hours);
+    fprintf(file, "the %s takes %s GPU-hours", label_of_pick(answer, PICK_SUBJECT, label), hours);
+    if (!isnan(row->usd))
+        fprintf(file, " (%s a trillion tokens)", trillion);
+    if (!isnan(row->mwh))
+        fprintf(file, ", %s MWh", mwh);
+    if (!isnan(row->co2_t))
+        fprintf(file, ", %s t CO2", co2);
+    for (int32_t i = 0; i < answer->search.candidates.n; i++) {
+        const struct trace_candidate *other = &answer->search.candidates.at[i].row;
+        text_digits(other->days, days);
+        if (other->offer == row->offer && other->nodes == row->nodes && other->system != row->system && other->fits)
+            fprintf(file, "; %s on its nodes %s days", label_of(answer, other), days);
+    }
+    fputc('\n', file);
 }
 
 /**
@@ -158,7 +246,7 @@ static void write_ties(FILE *file, const struct answer *answer)
     double cost = candidate_cost(subject, in_money);
     for (int32_t offer = 0; offer < answer->question->n_offers && !isnan(error); offer++) {
         const struct trace_candidate *fewest = NULL, *most = NULL;
-        char slow[AMOUNT_BYTES], fast[AMOUNT_BYTES];
+        char slow[TEXT_AMOUNT_SIZE], fast[TEXT_AMOUNT_SIZE];
         for (int32_t i = 0; i < candidates->n; i++) {
             const struct trace_candidate *row = &candidates->at[i].row;
             if (row->offer != offer || !row->meets ||
@@ -169,10 +257,10 @@ static void write_ties(FILE *file, const struct answer *answer)
         }
         if (fewest == NULL || fewest->nodes == most->nodes)
             continue;
-        digits_of(fewest->days, slow);
-        digits_of(most->days, fast);
+        text_digits(fewest->days, slow);
+        text_digits(most->days, fast);
         if (!any)
-            fprintf(file, "costs about the same (within %.1f%%, the error of batches): ", 100 * error);
+            fprintf(file, "costs about the same (± %.1f%%, half of the 95%% interval over batches): ", 100 * error);
         fprintf(file, "%s%" PRId64 " node%s of %s in %s days, %" PRId64 " in %s", any ? "; " : "", fewest->nodes,
                 fewest->nodes > 1 ? "s" : "", offer_of(answer, fewest)->name, slow, most->nodes, fast);
         any = true;
@@ -200,13 +288,13 @@ static void write_enough(FILE *file, enum capacity_limit limit, double amount)
 {
     static const char *const units[] = {" days", "", " MWh", " GPUs"};
     double step = pow(10, floor(log10(amount)) - 2);
-    char text[AMOUNT_BYTES];
+    char text[TEXT_AMOUNT_SIZE];
     if (limit == LIMIT_USD)
-        amount_of("$", ceil(amount / step) * step, text);
+        text_amount("$", ceil(amount / step) * step, text);
     else if (limit == LIMIT_GPUS)
         snprintf(text, sizeof text, "%.0f", amount);
     else
-        digits_of(ceil(amount / step) * step, text);
+        text_digits(ceil(amount / step) * step, text);
     fprintf(file, "%s%s", text, units[limit]);
 }
 
@@ -226,21 +314,37 @@ static void write_ways_out(FILE *file, const struct answer *answer)
     fputs(n > 0 ? "\n" : "", file);
 }
 
+/** Write what a larger global batch would give, if it trains faster. Each GPU then has more to do at a time. */
+static void write_larger_batch(FILE *file, const struct answer *answer)
+{
+    const double limit = answer->question->limit[LIMIT_DAYS];
+    char days[TEXT_AMOUNT_SIZE];
+    for (int32_t i = 0; i < answer->changes.n; i++) {
+        const struct change *change = &answer->changes.at[i];
+        text_digits(change->row.days, days);
+        if (strncmp(change->name, "global ", strlen("global ")) == 0 &&
+            change->row.days < answer_subject(answer)->row.days)
+            fprintf(file, ", or enlarge the batch (%s: %s days%s)", change->name, days,
+                    change->row.days <= limit ? ", which keeps the limit" : "");
+    }
+}
+
 /** Write which limits the fastest candidate misses, and what would keep them. */
 static void write_misses(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct candidate *subject = answer_subject(answer);
     const struct trace_candidate *row = &subject->row;
-    char amount[AMOUNT_BYTES], days[AMOUNT_BYTES];
+    char amount[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE];
     if (!candidate_keeps(question, subject, LIMIT_DAYS)) {
-        digits_of(row->days, days);
-        amount_of("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
+        text_digits(row->days, days);
+        text_amount("", question->tokens * question->limit[LIMIT_DAYS] / row->days, amount);
         fprintf(file, "it needs %s days: allow these, or train %s tokens", days, amount);
         if (row->nodes == offer_of(answer, row)->to)
             fprintf(file, ", or offer more than %" PRId64 " nodes", row->nodes);
         else if (!isnan(question->limit[LIMIT_GPUS]))
             fputs(", or allow more GPUs", file);
+        write_larger_batch(file, answer);
         fputc('\n', file);
     }
     bool others = false;
@@ -252,38 +356,34 @@ static void write_misses(FILE *file, const struct answer *answer)
         write_ways_out(file, answer);
 }
 
-/** Write "from p5 to p95". */
+/** Write "from p5..p95". */
 static void write_interval(FILE *file, const char *from, const struct date_interval *interval)
 {
-    char p5[AMOUNT_BYTES], p95[AMOUNT_BYTES];
-    digits_of(interval->p5, p5);
-    digits_of(interval->p95, p95);
-    fprintf(file, "%s %s to %s", from, p5, p95);
+    char p5[TEXT_AMOUNT_SIZE], p95[TEXT_AMOUNT_SIZE];
+    text_digits(interval->p5, p5);
+    text_digits(interval->p95, p95);
+    fprintf(file, "%s %s..%s", from, p5, p95);
 }
 
+/** Write what makes the subject's date unsure. */
 static void write_date(FILE *file, const struct answer *answer)
 {
-    const struct finish_date *date = &answer->date;
-    const struct date_interval *part = date->part;
-    struct model_interval rates =
-        model_error_interval(&date->model_error, answer_subject(answer)->row.tokens_per_s_per_gpu);
-    bool fails = offer_of(answer, &answer_subject(answer)->row)->scenario.reliability.present;
-    write_interval(file, "date:", &date->all);
-    fprintf(file, " days (p5 to p95 of %d draws)", date->n);
-    if (!isnan(date->late))
-        fprintf(file, "; %.0f%% of them miss the deadline", 100 * date->late);
-    write_interval(file, "\n  alone: the model's error", &part[DATE_MODEL]);
-    if (isnan(answer_subject(answer)->row.tokens_per_s_per_gpu_interval))
-        fputs(", batches unknown from one iteration", file);
-    else
-        write_interval(file, ", batches", &part[DATE_BATCHES]);
-    if (fails)
-        write_interval(file, ", failures", &part[DATE_FAILURES]);
+    const struct trace_candidate *row = &answer_subject(answer)->row;
+    const struct finish_date *date = &answer->pick[PICK_SUBJECT].date;
+    bool fails = offer_of(answer, row)->scenario.reliability.present;
+    char label[TEXT_AMOUNT_SIZE];
+    label_of_pick(answer, PICK_SUBJECT, label);
+    if (date->n > 0) {
+        fprintf(file, "days of the %s, one cause alone:", label);
+        write_interval(file, " the model's error", &date->part[DATE_MODEL]);
+        write_interval(file, ", batches", &date->part[DATE_BATCHES]);
+        if (fails)
+            write_interval(file, ", failures", &date->part[DATE_FAILURES]);
+        fputc('\n', file);
+    }
+    fprintf(file, "%s: ", label);
+    model_error_write(file, &date->model_error, row->tokens_per_s_per_gpu, row->tokens_per_s_per_gpu_interval);
     fputs(fails ? "\n" : "; no failures, since there is no `reliability:`\n", file);
-    fprintf(file, "  the model's error: %+.1f%% +- %.1f%%, %s; ", 100 * date->model_error.bias,
-            100 * date->model_error.deviation, date->model_error.basis);
-    model_interval_write(file, &rates);
-    fputs(" tokens/s/GPU\n", file);
 }
 
 static void write_goodput(FILE *file, const struct answer *answer)
@@ -297,15 +397,15 @@ static void write_goodput(FILE *file, const struct answer *answer)
                   {"restarts", row->restart_fraction},
                   {"no spare node", row->no_spares_fraction},
                   {"slow GPUs", row->slow_fraction}};
-    char mttf[AMOUNT_BYTES], interval[AMOUNT_BYTES];
+    char mttf[TEXT_AMOUNT_SIZE], interval[TEXT_AMOUNT_SIZE];
     int n = 0;
     if (isnan(row->mttf_s))
         return;
-    digits_of(row->mttf_s / 3600, mttf);
-    digits_of(row->checkpoint_interval_s / 60, interval);
+    text_digits(row->mttf_s / 3600, mttf);
+    text_digits(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-        if (losses[i].share >= 0.0005)
+        if (losses[i].share >= 0.005)
             fprintf(file, "%s%s %.1f%%", n++ == 0 ? " (" : ", ", losses[i].name, 100 * losses[i].share);
     fprintf(file, "%s; a failure every %s h, checkpoints every %s min\n", n > 0 ? ")" : "", mttf, interval);
 }
@@ -351,28 +451,17 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     fputs(n_shown > 0 ? "\n" : "", file);
 }
 
-/** Write up to where nodes help, and what the last ones add, from the next smaller size of offer and system. */
+/** Write up to which size of the subject's offer and system more nodes help. */
 static void write_knee(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
-    char rate[AMOUNT_BYTES], usd[AMOUNT_BYTES];
-    int64_t smaller = 0;
-    amount_of("", row->added_tokens_per_s, rate);
-    amount_of("$", row->added_usd, usd);
     for (int32_t i = 0; i < answer->search.candidates.n; i++) {
         const struct trace_candidate *other = &answer->search.candidates.at[i].row;
-        if (!other->fits || other->offer != row->offer || other->system != row->system)
-            continue;
-        smaller = other->nodes < row->nodes && other->nodes > smaller ? other->nodes : smaller;
-        if (other->knee)
-            fprintf(file, "nodes: up to %" PRId64 " each adds at least half a first one's tokens/s", other->nodes);
+        if (other->knee && other->offer == row->offer && other->system == row->system)
+            fprintf(file,
+                    "more nodes: up to %" PRId64 ", each added one trains at least half as fast as one of the first\n",
+                    other->nodes);
     }
-    if (!isnan(row->added_tokens_per_s))
-        fprintf(file, "; %" PRId64 " to %" PRId64 " %s%s", smaller, row->nodes, row->added_tokens_per_s < 0 ? "" : "+",
-                rate);
-    if (!isnan(row->added_usd))
-        fprintf(file, ", %s", usd);
-    fputs(isnan(row->added_tokens_per_s) ? "\n" : " each\n", file);
 }
 
 /** Write how the numbers came about and what to be careful about. */
@@ -385,8 +474,8 @@ static void write_basis(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->search.n; i++)
         n_left_out += answer->search.sizes[i].result == NULL;
     fprintf(file, "%d sizes on the critical path", answer->search.n - n_left_out);
-    if (!isnan(answer->contention))
-        fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer->contention);
+    if (!isnan(answer_subject(answer)->contention))
+        fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer_subject(answer)->contention);
     if (n_left_out > 0)
         fprintf(file, "; %d cannot keep a limit", n_left_out);
     if (delay > 0.005)
@@ -418,7 +507,7 @@ static void write_scaled_attention(FILE *file, const struct answer *answer)
 {
     const struct candidates *candidates = &answer->search.candidates;
     const struct candidate *shown;
-    char line[ASSUMPTIONS_SIZE], label[CAPACITY_COLUMNS];
+    char line[ASSUMPTIONS_SIZE], label[TEXT_AMOUNT_SIZE];
     for (int32_t offer = 0; offer < answer->question->n_offers; offer++) {
         shown = answer_subject(answer);
         for (int32_t i = 0; i < candidates->n && (shown == NULL || shown->row.offer != offer); i++)
@@ -452,10 +541,10 @@ static void add_row(struct text_table *table, const struct answer *answer, const
                     bool in_money)
 {
     const struct trace_candidate *row = &candidate->row;
-    char cost[AMOUNT_BYTES], days[AMOUNT_BYTES], mwh[AMOUNT_BYTES], mark[4];
-    amount_of(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
-    digits_of(row->days, days);
-    digits_of(row->mwh, mwh);
+    char cost[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE], mwh[TEXT_AMOUNT_SIZE], mark[4];
+    text_amount(in_money ? "$" : "", candidate_cost(candidate, in_money), cost);
+    text_digits(row->days, days);
+    text_digits(row->mwh, mwh);
     snprintf(mark, sizeof mark, "%s%s", row->chosen ? ">" : row->meets ? "+" : "", row->frontier ? "f" : "");
     text_table_cell(table, "%s", mark);
     text_table_cell(table, "%s", offer_of(answer, row)->name);
@@ -500,13 +589,17 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
     write_question(file, answer);
+    write_assumed(file, answer);
     write_scaled_attention(file, answer);
-    if (answer->subject >= 0) {
-        write_choice(file, answer);
+    if (answer_subject(answer) != NULL) {
+        write_picks(file, answer, verbose);
+        write_chance(file, answer);
         if (answer->chosen < 0)
             write_misses(file, answer);
-        else
+        write_plans(file, answer);
+        if (answer->chosen >= 0)
             write_ties(file, answer);
+        write_amounts(file, answer);
         write_date(file, answer);
         write_goodput(file, answer);
         write_changes(file, answer, true, verbose);
@@ -523,7 +616,10 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
 
 void capacity_print(const struct answer *answer, bool verbose)
 {
-    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : CAPACITY_LINES};
+    struct text_limits limits = {CAPACITY_COLUMNS, 2,
+                                 verbose                     ? ALL_LINES
+                                 : answer->question->assumed ? CAPACITY_LINES + ASSUMED_LINES
+                                                             : CAPACITY_LINES};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');
@@ -545,9 +641,8 @@ static json_t *json_of_interval(const struct date_interval *interval)
                      json_of_number(interval->p95));
 }
 
-static json_t *json_of_date(const struct answer *answer)
+static json_t *json_of_date(const struct answer *answer, const struct finish_date *date)
 {
-    const struct finish_date *date = &answer->date;
     json_t *causes = json_object();
     for (int i = 0; i < FAILURE_N_CAUSES; i++)
         if (date->mean.failures[i] > 0)
@@ -555,8 +650,33 @@ static json_t *json_of_date(const struct answer *answer)
     return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "draws", date->n, "days",
                      json_of_interval(&date->all), "batches", json_of_interval(&date->part[DATE_BATCHES]), "failures",
                      json_of_interval(&date->part[DATE_FAILURES]), "model", json_of_interval(&date->part[DATE_MODEL]),
-                     "late", json_of_number(date->late), "model_error", model_error_json(&date->model_error),
-                     "mean_failures", causes, "mean_without_spares_s", json_of_number(date->mean.without_spares_s));
+                     "late", json_of_number(question_is_limited(answer->question) ? date->missed : NAN), "model_error",
+                     model_error_json(&date->model_error), "mean_failures", causes, "mean_without_spares_s",
+                     json_of_number(date->mean.without_spares_s));
+}
+
+/** Return a candidate, what its cost may become, and its dates; null: there is none. */
+static json_t *json_of_pick(const struct answer *answer, const struct pick *pick)
+{
+    if (pick->index < 0)
+        return json_null();
+    json_t *object = json_of_candidate(answer, &pick->candidate);
+    double usd_a_day = pick->candidate.row.usd / pick->candidate.row.days;
+    struct date_interval usd = {usd_a_day * pick->date.all.p5, usd_a_day * pick->date.all.p50,
+                                usd_a_day * pick->date.all.p95};
+    json_object_set_new(object, "usd_interval", json_of_interval(&usd));
+    json_object_set_new(object, "date", json_of_date(answer, &pick->date));
+    return object;
+}
+
+/** Return the best size of each offer but the answer's. */
+static json_t *json_of_others(const struct answer *answer)
+{
+    json_t *others = json_array();
+    for (int32_t i = 0; answer->other != NULL && i < answer->question->n_offers; i++)
+        if (answer->other[i].index >= 0)
+            json_array_append_new(others, json_of_pick(answer, &answer->other[i]));
+    return others;
 }
 
 static json_t *json_of_notes(const struct answer *answer)
@@ -588,9 +708,12 @@ void capacity_print_json(const struct answer *answer)
         json_array_append_new(outside, json_string(answer->outside[i]));
     const struct candidate *subject = answer_subject(answer);
     command_print_json(json_pack(
-        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", answer->question->offers[0].scenario.name,
-        "tokens", answer->question->tokens, "met", answer->chosen >= 0, "answer",
-        subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention",
-        json_of_number(answer->contention), "date", subject != NULL ? json_of_date(answer) : json_null(), "changes",
-        changes, "outside", outside, "notes", json_of_notes(answer), "candidates", candidates, "left_out", left_out));
+        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+        answer->question->offers[0].scenario.name, "tokens", answer->question->tokens, "met", answer->chosen >= 0,
+        "answer", subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention",
+        json_of_number(subject != NULL ? subject->contention : NAN), "date",
+        subject != NULL ? json_of_date(answer, &answer->pick[PICK_SUBJECT].date) : json_null(), "fewest",
+        json_of_pick(answer, &answer->pick[PICK_FEWEST]), "safe", json_of_pick(answer, &answer->pick[PICK_SAFE]),
+        "other_offers", json_of_others(answer), "changes", changes, "outside", outside, "notes", json_of_notes(answer),
+        "candidates", candidates, "left_out", left_out));
 }

@@ -68,6 +68,16 @@ static bool applies(const struct row *row, const char *verb, bool keys)
     return row->verb == NULL ? keys : strcmp(row->verb, verb) == 0;
 }
 
+/** Return whether a verb has a long option of this name. */
+static bool is_own(const struct argp *argp, const char *name)
+{
+    bool own = false;
+    for (const struct argp_option *option = argp->options;
+         option != NULL && (option->name != NULL || option->doc != NULL); option++)
+        own = own || (option->name != NULL && strcmp(option->name, name) == 0);
+    return own;
+}
+
 /** Return whether a long option is written in full. Only then is it one, so it makes no other's prefix ambiguous. */
 static bool is_written(const char *name, int argc, char **argv)
 {
@@ -118,7 +128,7 @@ void parse_arguments(const struct argp *argp, int argc, char **argv, void *input
     children[n_children] = (struct argp_child){.argp = &common};
     for (int i = 0; i < N_FORMER; i++)
         if (applies(&former[i], strchr(argv[0], ' ') + 1, keys) &&
-            (former[i].name == NULL || is_written(former[i].name, argc, argv)))
+            (former[i].name == NULL || (is_written(former[i].name, argc, argv) && !is_own(argp, former[i].name))))
             options[n++] = (struct argp_option){.name = former[i].name,
                                                 .key = former[i].letter != 0 ? former[i].letter : FORMER + i,
                                                 .arg = "X",

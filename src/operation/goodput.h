@@ -96,8 +96,8 @@ struct goodput {
  */
 struct renewal goodput_renewal(const struct goodput_setting *setting);
 
-/** Return the number of spare servers. `auto` is the smallest one whose goodput_waiting_share is at most 0.1%, and at
- * most RELIABILITY_MOST_SPARES. */
+/** Return the number of spare servers. `auto` is the most that are worth having: the smallest one whose
+ * goodput_waiting_share is at most 0.1%. It is at most RELIABILITY_MOST_SPARES. */
 int64_t goodput_spares(const struct goodput_setting *setting);
 
 /**

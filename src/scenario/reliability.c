@@ -57,9 +57,9 @@ static const struct schema_key keys[] = {
     {"checkpoint.storage_bandwidth", SCHEMA_REAL, "bytes/s", QUANTITY_LEAST_BANDWIDTH, 1e18, NULL, NULL,
      "bandwidth of the storage for the whole cluster, for reads and for writes", FIELD(storage_bytes_per_s)},
     {"spares", SCHEMA_REAL, "nodes", 0, RELIABILITY_MOST_SPARES, NULL, "auto",
-     "nodes that stand ready to replace failed ones; auto: the fewest with which the training waits for a node during "
-     "at "
-     "most 0.1% of the time",
+     "nodes that stand ready to replace failed ones; auto: as many as make the training cheapest, with the time that "
+     "it "
+     "waits for repairs, or as a limit needs",
      FIELD(spares)},
     {"repair", SCHEMA_REAL, "s", 0, 10.0 * MOST_S, NULL, NULL, "time that a failed node is away", FIELD(repair_s)},
     {"slow.share", SCHEMA_REAL, "-", 0, 1, NULL, NULL, "share of the running time in which some GPU is slow",

@@ -67,3 +67,18 @@ void model_interval_write(FILE *file, const struct model_interval *interval)
     text_number(interval->p95, decimals, p95);
     fprintf(file, "%s to %s", p5, p95);
 }
+
+void model_error_write(FILE *file, const struct model_error *error, double predicted, double half)
+{
+    struct model_interval interval = model_error_interval(error, predicted);
+    char number[TEXT_NUMBER_SIZE];
+    text_number(predicted, predicted < 100, number);
+    fprintf(file, "%s tokens/s/GPU, ", number);
+    text_number(half, predicted < 100, number);
+    if (half > 1e-9 * predicted) /* not NaN */
+        fprintf(file, "batches ± %s, ", number);
+    fputs("model ", file);
+    model_interval_write(file, &interval);
+    fprintf(file, " (%+.0f%% to %+.0f%%, p5 to p95 of %s)", 100 * (interval.p5 / predicted - 1),
+            100 * (interval.p95 / predicted - 1), error->basis);
+}

@@ -47,4 +47,11 @@ struct model_interval model_error_interval(const struct model_error *error, doub
 /** Write "650 to 760". */
 void model_interval_write(FILE *file, const struct model_interval *interval);
 
+/**
+ * Write a predicted throughput with both its ranges: "700 tokens/s/GPU, batches ± 20, model 650 to 760 (-7% to +9%, p5
+ * to p95 of 406 measured runs of 16 sources)".
+ * @param half  half of its 95% interval over batches; NaN or 0 is left out
+ */
+void model_error_write(FILE *file, const struct model_error *error, double predicted, double half);
+
 #endif
