@@ -46,14 +46,14 @@ static const struct size *find_size(const struct size_search *search, int32_t of
     return NULL;
 }
 
-/** Return the result of a size with this hardware; NULL: it was not computed. */
-static const struct point_result *find_result(const struct size_search *search, int32_t offer, int64_t nodes)
+/** Return the results of a size with this hardware; NULL: it was not computed. */
+static const struct what_if *find_results(const struct size_search *search, int32_t offer, int64_t nodes)
 {
     int32_t hardware = hardware_of(search->question, offer);
     for (int32_t i = 0; i < search->n; i++) {
         const struct size *size = &search->sizes[i];
-        if (size->nodes == nodes && size->result != NULL && hardware_of(search->question, size->offer) == hardware)
-            return size->result;
+        if (size->nodes == nodes && size->results != NULL && hardware_of(search->question, size->offer) == hardware)
+            return size->results;
     }
     return NULL;
 }
@@ -113,7 +113,7 @@ static int32_t list_missing(const struct size_search *search, int32_t *offers, i
     for (int32_t i = 0; i < search->n; i++) {
         const struct size *size = &search->sizes[i];
         int32_t hardware = hardware_of(search->question, size->offer);
-        bool listed = size->result != NULL || is_left_out(search, size);
+        bool listed = size->results != NULL || is_left_out(search, size);
         for (int32_t k = 0; k < n; k++)
             listed = listed || (offers[k] == hardware && nodes[k] == size->nodes);
         if (listed)
@@ -139,8 +139,8 @@ static bool check_any(const struct size_search *search, struct error *err)
 static bool compute_missing(struct size_search *search, const struct what_if_options *options, struct error *err)
 {
     for (int32_t i = 0; i < search->n; i++)
-        if (search->sizes[i].result == NULL)
-            search->sizes[i].result = find_result(search, search->sizes[i].offer, search->sizes[i].nodes);
+        if (search->sizes[i].results == NULL)
+            search->sizes[i].results = find_results(search, search->sizes[i].offer, search->sizes[i].nodes);
     int32_t *offers = check_calloc((size_t)search->n, sizeof *offers);
     int64_t *nodes = check_calloc((size_t)search->n, sizeof *nodes);
     int32_t n = list_missing(search, offers, nodes);
@@ -156,7 +156,7 @@ static bool compute_missing(struct size_search *search, const struct what_if_opt
             for (int32_t k = 0; k < n; k++)
                 if (search->sizes[i].nodes == nodes[k] &&
                     hardware_of(search->question, search->sizes[i].offer) == offers[k])
-                    search->sizes[i].result = &round->at[k].result;
+                    search->sizes[i].results = &round->at[k * search->question->n_phases];
     }
     free(offers);
     free(nodes);
@@ -191,11 +191,11 @@ static bool is_close(int64_t low, int64_t high)
 /** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
-    const struct point_result *result = find_result(search, offer, low);
+    const struct what_if *results = find_results(search, offer, low);
     struct candidates candidates = {0};
     double days = INFINITY, limit = search->question->limit[LIMIT_DAYS];
-    if (result != NULL)
-        candidates_add(&candidates, search->question, &(struct size){offer, low, result},
+    if (results != NULL)
+        candidates_add(&candidates, search->question, &(struct size){offer, low, results},
                        n_systems_of(search->question));
     for (int32_t i = 0; i < candidates.n; i++)
         days = fmin(days, candidates.at[i].row.days);
@@ -318,7 +318,7 @@ static void list_candidates(struct size_search *search)
     qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
     search->candidates.n = 0;
     for (int32_t i = 0; i < search->n; i++)
-        if (search->sizes[i].result != NULL)
+        if (search->sizes[i].results != NULL)
             candidates_add(&search->candidates, search->question, &search->sizes[i], n_systems_of(search->question));
 }
 
