@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests ask `slimsim capacity` about trainings of two phases, and about each phase alone."""
 import json
+import math
 import re
 import unittest
 
@@ -89,6 +90,23 @@ class Phases(unittest.TestCase):
         one = json.loads(ask(f"{BASE}capacity: {{days: 1000, phases: [{{tokens: 4e11}}], offers: {OFFERS}}}\n", "--json").stdout)["answer"]
         for key in ("days", "usd", "plan_text", "tokens_per_s_per_gpu"):
             self.assertEqual(one[key], self.alone[0][key])
+
+    def test_one_plan__is_the_plan_of_a_phase_with_the_least_sum(self):
+        """Each phase's plan runs both phases as scenarios of their own. The one with fewer days is the answer."""
+        one = json.loads(ask(phased().replace("  days: 1000\n", "  days: 1000\n  one_plan: true\n"), "--json").stdout)["answer"]
+        self.assertEqual(one["phases"][0]["plan_text"], one["phases"][1]["plan_text"])
+        self.assertEqual(one["plan_text"], one["phases"][0]["plan_text"])
+        self.assertIn(one["plan_text"], [phase["plan_text"] for phase in self.alone])
+        self.assertNotEqual(self.alone[0]["plan_text"], self.alone[1]["plan_text"])
+        days = []
+        for single in self.alone:
+            plan = {key: single[key] for key in ("tp", "pp", "cp", "dp", "vpp", "sharding", "recompute", "offload")}
+            text = BASE.replace("plan: auto", f"plan: {json.dumps(plan)}").replace("plan_space", "# plan_space")
+            done = run("capacity", write("phases.yaml", phased(text)), "--quiet", "--json", "--output", fresh("phases"))
+            got = json.loads(done.stdout)["answer"] if done.returncode == 0 else None
+            days.append(got["days"] if got is not None and got["fits"] else math.inf)
+        self.assertAlmostEqual(one["days"] / min(days), 1, delta=1e-12)
+        self.assertGreaterEqual(one["days"], self.both["answer"]["days"])
 
     def test_simgrid__runs_each_phase(self):
         got = json.loads(ask(phased(BASE.replace("critical-path", "simgrid")), "--json").stdout)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "document/document_read.h"
 #include "scenario/scenario_read.h"
 #include "system/system.h"
 
@@ -14,16 +13,6 @@ const struct candidate *answer_subject(const struct answer *answer)
 {
     const struct pick *pick = &answer->pick[PICK_SUBJECT];
     return pick->index >= 0 ? &pick->candidate : NULL;
-}
-
-/** Make the document of a candidate's phase: its system alone, with the plan that was found. */
-static void document_of(const struct candidate *candidate, int32_t phase, struct document *document)
-{
-    struct error err = {0};
-    const char *text = candidate->results[phase].result.scenario;
-    *document = (struct document){0};
-    CHECK(document_parse(text, strlen(text), "scenario", document, &err)); /* the program wrote it */
-    document_keep_entry(document, "systems", candidate->row.system);
 }
 
 /** Run the plans of candidates with the scenario's engine, and take their throughput. */
@@ -35,7 +24,7 @@ static bool confirm(struct answer *answer, int32_t n, const int32_t *indices, co
     int32_t n_phases = answer->question->n_phases;
     for (int32_t i = 0; i < n * n_phases; i++) {
         struct document document;
-        document_of(&answer->search.candidates.at[indices[i / n_phases]], i % n_phases, &document);
+        candidate_document(&answer->search.candidates.at[indices[i / n_phases]], i % n_phases, &document);
         what_if_set(what_if_add(&questions, "a chosen plan on SimGrid", &document), "engine",
                     scenario->engine == SCENARIO_SIMGRID ? "simgrid" : "both");
         document_free(&document);
@@ -46,7 +35,7 @@ static bool confirm(struct answer *answer, int32_t n, const int32_t *indices, co
         struct candidate *candidate = &answer->search.candidates.at[indices[i]];
         struct candidates confirmed = {0};
         candidates_add(&confirmed, answer->question,
-                       &(struct size){candidate->row.offer, candidate->row.nodes, &questions.at[i * n_phases]}, 1);
+                       &(struct size){candidate->row.offer, candidate->row.nodes, &questions.at[i * n_phases], 0}, 1);
         double ratio = confirmed.at[0].row.tokens_per_s_per_gpu / candidate->row.tokens_per_s_per_gpu;
         if (confirmed.at[0].refusal != NULL)
             ok = error_set_status(err, ERROR_FAILED, "%s", confirmed.at[0].refusal);
@@ -217,7 +206,7 @@ static bool note_outside(struct answer *answer, int32_t phase, struct error *err
     struct scenario scenario = {0};
     struct validated_range range;
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];
-    document_of(answer_subject(answer), phase, &document);
+    candidate_document(answer_subject(answer), phase, &document);
     bool ok =
         scenario_resolve(&document, &cache, &scenario, err) && validated_range_read(scenario_data_dir(), &range, err);
     if (ok) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "document/document_read.h"
 #include "operation/energy.h"
 #include "operation/money.h"
 
@@ -156,28 +157,51 @@ static void add_phases(const struct question *question, const struct size *size,
     }
 }
 
+/** Make the candidate of a system with one of the plans of a size. */
+static struct candidate candidate_of(const struct question *question, const struct size *size, int32_t system,
+                                     int32_t plan)
+{
+    const struct offer *from = &question->offers[size->offer];
+    const struct size planned = {size->offer, size->nodes, size->results + plan * question->n_phases, 0};
+    struct candidate candidate = {.results = planned.results, .contention = NAN};
+    struct trace_candidate *row = &candidate.row;
+    *row = (struct trace_candidate){
+        .offer = size->offer, .system = system, .nodes = size->nodes, .spare_nodes = offer_least_spares(from)};
+    row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
+    row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
+    row->days = row->gpu_hours = NAN;
+    row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = row->added_tokens_per_s = row->added_usd = NAN;
+    for (int32_t i = 0; i < question->n_phases && candidate.refusal == NULL; i++)
+        if (planned.results[i].result.status != RESULT_DONE)
+            candidate.refusal = planned.results[i].result.message;
+    if (candidate.refusal == NULL)
+        add_phases(question, &planned, &candidate);
+    return candidate;
+}
+
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems)
 {
-    const struct offer *from = &question->offers[size->offer];
     for (int32_t i = 0; i < n_systems; i++) {
+        struct candidate best = candidate_of(question, size, i, 0);
+        for (int32_t plan = 1; plan < size->n_plans; plan++) {
+            struct candidate other = candidate_of(question, size, i, plan);
+            if (other.row.fits && (!best.row.fits || other.row.days < best.row.days))
+                best = other;
+        }
         candidates->at =
             check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
-        struct candidate *candidate = &candidates->at[candidates->n++];
-        struct trace_candidate *row = &candidate->row;
-        *candidate = (struct candidate){.results = size->results, .contention = NAN};
-        *row = (struct trace_candidate){
-            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_least_spares(from)};
-        row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
-        row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
-        row->days = row->gpu_hours = NAN;
-        row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = row->added_tokens_per_s = row->added_usd = NAN;
-        for (int32_t k = 0; k < question->n_phases && candidate->refusal == NULL; k++)
-            if (size->results[k].result.status != RESULT_DONE)
-                candidate->refusal = size->results[k].result.message;
-        if (candidate->refusal == NULL)
-            add_phases(question, size, candidate);
+        candidates->at[candidates->n++] = best;
     }
+}
+
+void candidate_document(const struct candidate *candidate, int32_t phase, struct document *document)
+{
+    struct error err = {0};
+    const char *text = candidate->results[phase].result.scenario;
+    *document = (struct document){0};
+    CHECK(document_parse(text, strlen(text), "scenario", document, &err)); /* the program wrote it */
+    document_keep_entry(document, "systems", candidate->row.system);
 }
 
 struct trace_candidate candidate_phase_row(const struct question *question, const struct candidate *candidate,

@@ -14,10 +14,11 @@
 struct size {
     int32_t offer;
     int64_t nodes;
-    const struct what_if *results; /* [n_phases]; NULL: not computed, since it cannot keep a limit */
+    const struct what_if *results; /* [n_plans x n_phases]; NULL: not computed, since it cannot keep a limit */
+    int32_t n_plans;               /* plans that all phases may have; 0: each phase has its own */
 };
 
-/** What a candidate does in a phase. */
+/** The rate and plan of a candidate in a phase. */
 struct candidate_phase {
     double tokens_per_s_per_gpu, busy_fraction;
     char plan_text[TRACE_TEXT_BYTES];
@@ -73,9 +74,13 @@ void candidate_price_with_spares(const struct question *question, const struct o
  *    means over it, and days, money and energy are the sums of the phases.
  * 2. The candidate fits if all phases do, tightly if one does. Degrees are those of the first phase.
  * 3. Intervals over batches are independent between phases.
+ * 4. If all phases have one plan, it is the one that fits with the fewest days.
  */
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems);
+
+/** Make the scenario of a candidate's phase: its system alone, with the plan that was found. */
+void candidate_document(const struct candidate *candidate, int32_t phase, struct document *document);
 
 /** Return the row of one phase of a candidate: its throughput, days, money and energy. */
 struct trace_candidate candidate_phase_row(const struct question *question, const struct candidate *candidate,

@@ -30,6 +30,11 @@ static struct change *add(struct listing *listing, const char *name, bool relaxe
     return change;
 }
 
+static bool keeps_plan(const struct listing *listing)
+{
+    return listing->question->one_plan && listing->question->n_phases > 1;
+}
+
 /** Set a key in the next phase of a change. */
 static void set_phase(struct listing *listing, int32_t phase, const char *name, const char *key, const char *value)
 {
@@ -41,7 +46,7 @@ static void add_key(struct listing *listing, const char *name, bool relaxes, con
 {
     for (int32_t i = 0; i < listing->question->n_phases; i++)
         set_phase(listing, i, name, key, value);
-    add(listing, name, relaxes)->row.searched = 1;
+    add(listing, name, relaxes)->row.searched = !keeps_plan(listing);
 }
 
 /** Give the i-th value of an assumption in a phase. A batch is of tokens or of documents. */
@@ -71,7 +76,7 @@ static void add_assumption(struct listing *listing, const char *before, enum ass
             value_in(listing, phase, &assumption, i, &assumed); /* as in the first phase there is one */
             set_phase(listing, phase, name, assumptions[assumption].key, assumed.value);
         }
-        add(listing, name, i == 1)->row.searched = 1; /* the second factor relaxes */
+        add(listing, name, i == 1)->row.searched = !keeps_plan(listing); /* the second factor relaxes */
     }
 }
 
@@ -111,11 +116,18 @@ static void fill(const struct listing *listing, const struct trace_candidate *be
     change->usd = ends ? answer->usd * after->usd / before->usd : NAN;
 }
 
-/** Make the question about the candidate as it is: its system alone. */
+/** Make the question about the candidate as it is: its system alone. One plan of all phases stays. */
 static bool ask_as_it_is(struct listing *listing, struct error *err)
 {
     const struct trace_candidate *answer = &listing->candidate->row;
     struct document document;
+    for (int32_t i = 0; i < listing->question->n_phases && keeps_plan(listing); i++) {
+        candidate_document(listing->candidate, i, &document);
+        what_if_add(&listing->questions, "as it is", &document);
+        document_free(&document);
+    }
+    if (keeps_plan(listing))
+        return true;
     question_sizes(listing->question, 1, &answer->offer, &answer->nodes, &document);
     document_keep_entry(&document, "systems", answer->system);
     return what_if_add_sweep(&listing->questions, &document, err);
@@ -130,7 +142,7 @@ static bool run_searched(struct listing *listing, const struct what_if_options *
     bool ok = what_if_run(&listing->questions, options, err);
     for (int32_t i = 0; ok && i < listing->questions.n; i += listing->question->n_phases)
         candidates_add(&list, listing->question,
-                       &(struct size){answer->offer, answer->nodes, &listing->questions.at[i]}, 1);
+                       &(struct size){answer->offer, answer->nodes, &listing->questions.at[i], 0}, 1);
     for (int32_t i = 0; i < list.n; i++) {
         struct trace_candidate *row = &list.at[i].row;
         row->spare_nodes = answer->spare_nodes;

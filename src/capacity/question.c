@@ -30,6 +30,8 @@ static const struct schema_key question_keys[] = {
     {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
     {"confidence", SCHEMA_REAL, "-", 0.5, 0.99, "0.9", NULL,
      "share of the drawn trainings that keep the limits with the safe answer", offsetof(struct question, confidence)},
+    {"one_plan", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "all phases have one plan",
+     offsetof(struct question, one_plan)},
 };
 enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
 

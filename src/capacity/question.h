@@ -20,6 +20,8 @@
  *       - {tokens: 1.8e12, context: 4Ki}
  *       - {tokens: 2e11, context: 128Ki, lengths: long.csv, batch: 16Mi}
  *
+ * Each phase has the best plan of its own, or with `one_plan: true` all have the one with which they end first.
+ *
  * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
  * refused. A share is drawn for each size.
  *
@@ -59,6 +61,7 @@ struct question {
     double tokens;            /* of all phases */
     int32_t n_phases;         /* at least 1; the training itself is one */
     struct phase phase[QUESTION_MOST_PHASES];
+    bool one_plan;                   /* for all phases */
     double limit[CAPACITY_N_LIMITS]; /* NaN: none */
     double confidence;               /* of the safe answer */
     int32_t n_offers;
