@@ -220,6 +220,9 @@ def draw_date(figure, answer):
     """The distribution of the date, its percentiles, and the deadline."""
     axes, deadline = figure.subplots(), answer.limit("days")
     days = answer.dates["days"]
+    if not len(days):
+        axes.set_title("No interval of dates from so few measured iterations", loc="left", fontsize=10)
+        return
     ended = days[numpy.isfinite(days)]
     n, late = len(days), len(days) - (days <= deadline).sum() if deadline else 0
     low, high = spread(ended, None) if len(ended) else (0, 1)

@@ -301,26 +301,33 @@ static double answer_cost(const struct size_search *search)
     return least;
 }
 
-/** Try sizes beside the smallest and the cheapest size of an offer that keep the limit of days with confidence. */
+/**
+ * Try sizes beside the smallest and the cheapest size of an offer that keep the limit of days with confidence. The
+ * offer's cheapest size of all may be one of them. Then no other is asked for.
+ */
 static void refine_safe(struct size_search *search, int32_t offer, bool in_money)
 {
     const struct candidates *candidates = &search->candidates;
-    double least = INFINITY, margin = NAN;
+    double least = INFINITY, least_safe = INFINITY, margin = NAN;
     int64_t smallest = 0, cheapest = 0;
     for (int32_t i = 0; i < candidates->n; i++) {
         const struct candidate *candidate = &candidates->at[i];
         const struct trace_candidate *row = &candidate->row;
         if (row->offer != offer || !candidate_meets(search->question, candidate))
             continue;
+        double cost = candidate_cost(candidate, in_money);
+        least = fmin(least, cost);
         margin = isnan(margin) ? finish_date_margin(search->question, candidate) : margin;
         if (!(row->days * margin <= search->question->limit[LIMIT_DAYS]))
             continue;
         smallest = smallest == 0 ? row->nodes : smallest;
-        if (candidate_cost(candidate, in_money) < least) {
-            least = candidate_cost(candidate, in_money);
+        if (cost < least_safe) {
+            least_safe = cost;
             cheapest = row->nodes;
         }
     }
+    if (least_safe == least)
+        return;
     try_beside(search, offer, smallest, false);
     for (int above = 0; above < 2; above++)
         try_beside(search, offer, cheapest, above);

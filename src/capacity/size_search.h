@@ -12,7 +12,8 @@
  *      limit if they fell like 1 / nodes. Without this limit it is above the largest that keeps all.
  *    - Both sides of the offer's cheapest size that keeps the limit of days are tried. They are not if it costs over an
  *      eighth more than the cheapest size of all offers that keeps all limits.
- *    - The same holds for its sizes that keep the limit of days with the question's confidence (finish_date_margin).
+ *    - The same holds for its sizes that keep the limit of days with the question's confidence (finish_date_margin),
+ *      unless its cheapest size is one of them.
  *    - With a limit of energy both sides of the size with the least energy are tried.
  *
  * The answer is exact over the sizes that were computed. The sizes beside it are within a sixteenth. If cost goes up

@@ -16,7 +16,7 @@ enum capacity_option {
     CAPACITY_N_OPTIONS
 };
 
-/** What was given. {0}: nothing. */
+/** The options that were given. {0}: none. */
 struct capacity_options {
     const char *value[CAPACITY_N_OPTIONS]; /* NULL: not given */
     int32_t n_offers;
@@ -26,8 +26,8 @@ struct capacity_options {
 bool capacity_options_any(const struct capacity_options *options);
 
 /**
- * Make the document. What no option says is assumed: best-fit with a searched plan, eight iterations on the critical
- * path, the failures of Llama 3.
+ * Make the document. It assumes the rest: best-fit with a searched plan, eight iterations on the critical path, the
+ * failures of Llama 3.
  * @return false with err, which names the options; the caller frees the document in any case
  */
 bool capacity_options_document(const struct capacity_options *options, struct document *document, struct error *err);

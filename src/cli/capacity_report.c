@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { ASSUMED_LINES = 4, PHASE_LINES = 2, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
+enum { ASSUMED_LINES = 3, PHASE_LINES = 2, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -73,10 +73,15 @@ static void write_assumed(FILE *file, const struct answer *answer)
     fputs("assumed: ", file);
     for (int32_t i = 0; i < question->n_offers; i++) {
         const struct offer *offer = &question->offers[i];
-        const struct platform *platform = &offer->scenario.platform;
-        fprintf(file, "%s%s: %" PRId64 " to %" PRId64 " nodes of %d GPUs, NVLink %gGBps, NIC %gGbps", i > 0 ? "; " : "",
-                offer->name, offer->from, offer->to, platform_gpus_per_server(platform),
-                platform->nvlink_bytes_per_s / 1e9, 8 * platform->nic_bytes_per_s / 1e9);
+        const struct platform *platform = &offer->scenario.platform, *first = &scenario->platform;
+        bool same = i > 0 && platform_gpus_per_server(platform) == platform_gpus_per_server(first) &&
+                    platform->nvlink_bytes_per_s == first->nvlink_bytes_per_s &&
+                    platform->nic_bytes_per_s == first->nic_bytes_per_s;
+        fprintf(file, "%s%s: %" PRId64 " to %" PRId64 "%s", i > 0 ? "; " : "", offer->name, offer->from, offer->to,
+                same ? " such" : "");
+        if (!same)
+            fprintf(file, " nodes of %d GPUs, NVLink %gGBps, NIC %gGbps", platform_gpus_per_server(platform),
+                    platform->nvlink_bytes_per_s / 1e9, 8 * platform->nic_bytes_per_s / 1e9);
     }
     fprintf(file, "\nassumed: failures as in %s; ",
             scenario->reliability.present ? scenario->reliability.name : "a cluster that never fails");
@@ -157,7 +162,7 @@ static void write_picks(FILE *file, const struct answer *answer, bool verbose)
           file);
     if (drawn)
         fprintf(file, " (p5..p95 of %d drawn trainings%s)", subject->date.n,
-                limited ? "; miss: the share of them that misses a limit" : "");
+                limited ? "; miss: share over a limit" : "");
     fputs(":\n", file);
     text_table_columns(&table, "<;offer<;nodes billed<;GPUs>;days>;p5..p95<");
     text_table_column(&table, in_money ? "cost" : "GPU-hours", ">");
@@ -253,7 +258,7 @@ static void write_amounts(FILE *file, const struct answer *answer)
     text_amount("", row->gpu_hours, hours);
     fprintf(file, "the %s takes %s GPU-hours", label_of_pick(answer, PICK_SUBJECT, label), hours);
     if (!isnan(row->usd))
-        fprintf(file, " (%s a trillion tokens)", trillion);
+        fprintf(file, " (%s per 1T tokens)", trillion);
     if (!isnan(row->mwh))
         fprintf(file, ", %s MWh", mwh);
     if (!isnan(row->co2_t))
@@ -294,7 +299,7 @@ static void write_ties(FILE *file, const struct answer *answer)
         text_digits(fewest->days, slow);
         text_digits(most->days, fast);
         if (!any)
-            fprintf(file, "costs about the same (± %.1f%%, half of the 95%% interval over batches): ", 100 * error);
+            fprintf(file, "costs about the same (± %.1f%%, 95%% interval of batches): ", 100 * error);
         fprintf(file, "%s%" PRId64 " node%s of %s in %s days, %" PRId64 " in %s", any ? "; " : "", fewest->nodes,
                 fewest->nodes > 1 ? "s" : "", offer_of(answer, fewest)->name, slow, most->nodes, fast);
         any = true;
@@ -408,8 +413,8 @@ static void write_date(FILE *file, const struct answer *answer)
     char label[TEXT_AMOUNT_SIZE];
     label_of_pick(answer, PICK_SUBJECT, label);
     if (date->n > 0) {
-        fprintf(file, "days of the %s, one cause alone:", label);
-        write_interval(file, " the model's error", &date->part[DATE_MODEL]);
+        fputs("its days, one cause alone:", file);
+        write_interval(file, " model's error", &date->part[DATE_MODEL]);
         write_interval(file, ", batches", &date->part[DATE_BATCHES]);
         if (fails)
             write_interval(file, ", failures", &date->part[DATE_FAILURES]);
