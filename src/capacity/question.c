@@ -384,17 +384,17 @@ static void append_size(const struct question *question, const struct offer *off
     append_text(document, entry, "platform.nodes", size);
 }
 
-/** Append the keys that phases replace, all of them, since points of a sweep have the same keys. */
-static void append_phase(const struct scenario_data *data, int32_t entry, struct document *document)
+const char *question_phase_key(const struct phase *phase, int i, char value[SCHEMA_TEXT_BYTES])
 {
-    char number[32];
-    snprintf(number, sizeof number, "%" PRId64, data->context);
-    append_text(document, entry, "data.context", number);
-    append_text(document, entry, "data.lengths", data->lengths);
-    snprintf(number, sizeof number, "%" PRId64, data->global_batch);
-    append_text(document, entry, "data.global_batch", number);
-    snprintf(number, sizeof number, "%" PRId64, data->global_batch_tokens);
-    append_text(document, entry, "data.global_batch_tokens", number);
+    static const char *const keys[] = {"data.lengths", "data.context", "data.global_batch", "data.global_batch_tokens",
+                                       NULL};
+    const struct scenario_data *data = &phase->data;
+    const int64_t whole[] = {0, data->context, data->global_batch, data->global_batch_tokens};
+    if (i == 0)
+        snprintf(value, SCHEMA_TEXT_BYTES, "%s", data->lengths);
+    else if (keys[i] != NULL)
+        snprintf(value, SCHEMA_TEXT_BYTES, "%" PRId64, whole[i]);
+    return keys[i];
 }
 
 void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
@@ -414,13 +414,17 @@ void question_sizes(const struct question *question, int32_t n, const int32_t *o
     append(document, 0, "sweep", sweep);
     append(document, sweep, "zip", zip);
     append(document, zip, NULL, group);
+    bool phased = document_find(&question->document, 0, "capacity.phases") >= 0;
+    char value[SCHEMA_TEXT_BYTES];
+    const char *key;
     for (int32_t i = 0; i < n * question->n_phases; i++) {
         int32_t size = i / question->n_phases;
         int32_t entry = document_add_node(document, DOCUMENT_MAPPING, file);
         append(document, group, NULL, entry);
         append_size(question, &question->offers[offers[size]], nodes[size], entry, document);
-        if (document_find(&question->document, 0, "capacity.phases") >= 0)
-            append_phase(&question->phase[i % question->n_phases].data, entry, document);
+        for (int k = 0;
+             phased && (key = question_phase_key(&question->phase[i % question->n_phases], k, value)) != NULL; k++)
+            append_text(document, entry, key, value);
     }
     free(name);
 }

@@ -104,6 +104,9 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);
  */
 double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes);
 
+/** Give the i-th key of `data:` that phases may replace, with its value in one of them. @return NULL: there is none */
+const char *question_phase_key(const struct phase *phase, int i, char value[SCHEMA_TEXT_BYTES]);
+
 /**
  * Make the document whose sweep computes sizes of offers, each with all phases in order. It has the scenario's systems
  * on the critical path, and neither money nor failures, so that results hold for all prices.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "capacity/size_search.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,26 +154,18 @@ static struct what_ifs *add_round(struct size_search *search)
 static void ask_with_plans(const struct question *question, const struct what_if *planned, int32_t phase,
                            struct what_ifs *questions)
 {
-    const struct scenario_data *data = &question->phase[phase].data;
-    const char *text = planned->result.scenario, *refusal = what_if_refusal(planned);
+    const char *text = planned->result.scenario, *refusal = what_if_refusal(planned), *key;
     struct document document = {0};
     struct error err = {0};
-    char number[3][32];
+    char value[SCHEMA_TEXT_BYTES];
     CHECK(refusal != NULL ||
           document_parse(text, strlen(text), "scenario", &document, &err)); /* the program wrote it */
     struct what_if *asked = what_if_add(questions, planned->name, refusal != NULL ? &planned->document : &document);
     document_free(&document);
-    if (refusal != NULL) {
+    if (refusal != NULL)
         what_if_refuse(asked, refusal);
-        return;
-    }
-    const int64_t whole[] = {data->context, data->global_batch, data->global_batch_tokens};
-    static const char *const keys[] = {"data.context", "data.global_batch", "data.global_batch_tokens"};
-    for (int i = 0; i < 3; i++) {
-        snprintf(number[i], sizeof number[i], "%" PRId64, whole[i]);
-        what_if_set(asked, keys[i], number[i]);
-    }
-    what_if_set(asked, "data.lengths", data->lengths);
+    for (int i = 0; (key = question_phase_key(&question->phase[phase], i, value)) != NULL; i++)
+        what_if_set(asked, key, value);
 }
 
 /** Compute n sizes: each phase with its best plan and then, if all phases have one plan, with those of each phase. */
