@@ -96,7 +96,7 @@ function scenarioBox(text) {
 }
 
 function verdictLines(lines) {
-  return lines.map((line, i) => make("p", { className: i === 0 ? "verdict" : "" }, line));
+  return lines.map((line, i) => make("p", { className: i === 0 ? "verdict" : / {2}/.test(line) ? "columns" : "" }, line));
 }
 
 function rankingSection({ verdict, ranking }) {

@@ -134,7 +134,7 @@ def content_of(trace):
     columns, rows = rows_of(answer)
     name = trace.text("name")
     content = {"kind": "capacity", "name": name, "setting": question.removeprefix(f"{name}: "), "head": trace.text("program"),
-               "verdict": [line.strip() for line in verdict], "columns": columns, "rows": rows, "offers": offers_of(answer),
+               "verdict": [line.rstrip() for line in verdict], "columns": columns, "rows": rows, "offers": offers_of(answer),
                "question": "\n".join(block(trace.text("question"))) + "\n"}
     if len(answer.fitting):
         content |= {"subject": f"{answer.subject_role()}: {answer.subject_name()}", "cost": COST_NAMES[answer.cost],

@@ -34,7 +34,7 @@ model: llama-7b
 device: h800
 platform: hopper
 data: {lengths: github, context: 16Ki, global_batch: 32}
-iterations: {warm_up: 0, measured: 2}
+iterations: {warm_up: 0, measured: 8}
 seed: 7
 engine: critical-path
 framework: slimpack-paper

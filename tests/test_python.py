@@ -185,7 +185,8 @@ class Package(unittest.TestCase):
             self.assertEqual({**told, **ours}, told)
 
     def test_capacity__returns_the_answer_and_its_tables(self):
-        question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2}, "capacity": {
+        question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2},
+                    "iterations": {"warm_up": 0, "measured": 8}, "capacity": {
             "tokens": 1e11, "days": 30, "offers": [{"name": "ours", "nodes": {"from": 2, "to": 4}}]}}
         result = slimsim.capacity(question)
         self.assertEqual(result.path.name, "small.capacity.h5")

@@ -144,7 +144,7 @@ class Numbers(unittest.TestCase):
         content = report_capacity.content_of(Trace(answer))
         printed = " ".join(run("capacity", SCRATCH / "question.yaml", "-v", "--quiet", "--output", answer.parent).stdout.split())
         for line in content["verdict"]:
-            self.assertIn(line.split(" with: ")[0], printed)
+            self.assertIn(" ".join(line.split(" with: ")[0].split()), printed)
         table = rows(answer.with_suffix(".csv"))
         days = content["columns"].index("days")
         self.assertEqual([row[days] for row in content["rows"]], [float(f"{float(row['days']):.6g}") for row in table])

@@ -185,14 +185,14 @@ static bool resolve_offer(struct question *question, struct offer *offer, struct
 static bool choose_range(struct question *question, struct offer *offer, struct scenario_cache *cache,
                          struct error *err)
 {
-    const int64_t most_times = 8, most_without_days = 128;
+    const int64_t most_times = 8, most_from = MOST_NODES / most_times, most_without_days = 128;
     double days = question->limit[LIMIT_DAYS];
     offer->from = offer->to = 1;
     bool ok = resolve_offer(question, offer, cache, err);
     if (ok && isnan(days))
         offer->to = most_without_days;
     else if (ok) {
-        offer->from = (int64_t)fmin(ceil(question_least_days(question, offer, 1) / days), MOST_NODES / most_times);
+        offer->from = (int64_t)fmin(ceil(question_least_days(question, offer, 1) / days), (double)most_from);
         offer->to = most_times * offer->from;
     }
     scenario_free(&offer->scenario);
