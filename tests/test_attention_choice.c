@@ -79,8 +79,8 @@ TEST(fastest__is_a_kernel_in_the_resolved_scenario)
     scenario_free(&again);
 }
 
-/* Curves of an H100 do not say which kernel an A100 runs fastest. */
-TEST(fastest__is_flash2_with_curves_of_another_chip)
+/* An A100 has no asynchronous products, so flash-attention 2 is its best kernel. */
+TEST(fastest__is_flash2_on_an_older_chip)
 {
     static const struct {
         const char *device;
@@ -94,6 +94,8 @@ TEST(fastest__is_flash2_with_curves_of_another_chip)
         attention_choice_resolve(&scenario, &lengths);
         CHECK_EQUAL(scenario.device.own_curves, cases[i].own_curves);
         CHECK_EQUAL(scenario.attention == DEVICE_FLASH2, !cases[i].own_curves);
+        CHECK_TRUE(scenario.device.compute_capability == (cases[i].own_curves ? 9 : 8));
+        CHECK_TRUE(!attention_choice_is_scaled(&scenario));
         lengths_close(&lengths);
         scenario_free(&scenario);
     }
@@ -111,6 +113,42 @@ TEST(own_curves__need_as_many_multiprocessors)
     CHECK_TRUE(device.multiprocessors == 114 && !device.own_curves);
     free(h200);
     free(fewer);
+}
+
+/*
+ * A later chip has curves of an H100, scaled: twice the peak halves the seconds of each kernel, so the choice is that
+ * of an H100. An older one has flash2.
+ */
+TEST(fastest__is_scaled_on_a_later_chip)
+{
+    static const char *const chips[] = {"", "\ncompute_capability: 10.0", "\ncompute_capability: 8.6"};
+    char *h200 = fixture_read(SLIMSIM_SOURCE_DIR "/model/gpu/h200.yaml");
+    char *twice = fixture_replace(h200, "\npeak_flop_per_s: 989.4e12", "\npeak_flop_per_s: 1978.8e12");
+    struct scenario like, scenario;
+    struct lengths lengths;
+    open_text("h200", "4096 512 65536", &like, &lengths);
+    attention_choice_resolve(&like, &lengths);
+    for (int i = 0; i < 3; i++) {
+        char clock[128];
+        struct lengths same;
+        snprintf(clock, sizeof clock, "\ntensor_flop_per_clock: 8192%s", chips[i]);
+        char *sheet = fixture_replace(twice, "\ntensor_flop_per_clock: 4096", clock);
+        open_text(fixture_write("attention_choice/later.yaml", sheet), "4096 512 65536", &scenario, &same);
+        attention_choice_resolve(&scenario, &same);
+        CHECK_TRUE(!scenario.device.own_curves);
+        CHECK_TEXT(scenario.device.curves_of, "h100-sxm");
+        CHECK_EQUAL(scenario.attention, i < 2 ? like.attention : DEVICE_FLASH2);
+        CHECK_EQUAL(attention_choice_is_scaled(&scenario), i < 2);
+        for (int32_t kernel = 0; kernel < DEVICE_N_CURVES; kernel++)
+            CHECK_CLOSE(scenario.attention_s[kernel], like.attention_s[kernel] / 2, 1e-12);
+        lengths_close(&same);
+        scenario_free(&scenario);
+        free(sheet);
+    }
+    lengths_close(&lengths);
+    scenario_free(&like);
+    free(h200);
+    free(twice);
 }
 
 /* Its seconds stand beside it, too: a resolved scenario names its kernel, and says the same as `fastest`. */

@@ -234,6 +234,17 @@ class Verdict(unittest.TestCase):
                 self.assertIn(said or "", head)
             self.assertIn(said or "null", json.dumps(json_of(scenario, "--set", f"device={device}")["copied_curves"]))
 
+    def test_nodes_without_nvlink_are_named_and_zero_is_refused(self):
+        """A box with PCIe only must not silently have the data sheet's NVLink."""
+        path = write("pcie.yaml", "model: llama3-8b\ndevice: h100-sxm\nplatform: {nodes: 2, gpus_per_node: 8, nvlink: 0}\n"
+                     "data: {lengths: github, context: 32Ki, global_batch: 64}\niterations: {warm_up: 0, measured: 2}\n"
+                     "engine: critical-path\nsystems:\n  - {name: best-fit, plan: {tp: 2, pp: 1, cp: 2}}\n")
+        refused = run("run", path, "--output", fresh("pcie"))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("platform.nvlink: 0 does not switch it off; leave the key out for the value of the data sheet, or write none", refused.stderr)
+        done = run("run", path, "--set", "platform.nvlink=none", "--output", fresh("pcie"))
+        self.assertIn("(2x8, no NVLink, NIC 400Gbps)", done.stdout.splitlines()[0])
+
     def test_verbose__prints_every_number(self):
         text, log = verdict(write("small.yaml", SMALL), "--verbose")
         for part in ("HFU [%]", "assumed:", "critical path, mean [s]", "micro-batch FLOPs, p95/p5, forward", "speed-up"):

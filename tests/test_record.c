@@ -33,12 +33,14 @@ static const struct trace_summary summaries[2] = {
      .measured_iterations = 3,
      .time_mean_s = 0.25,
      .tokens_per_s_per_gpu_interval = 51.5,
+     .tokens_per_s_per_gpu_flash2 = NAN, /* its attention is measured */
      .mfu = 0.4},
     {.system = 1,
      .gpus = 8,
      .time_mean_s = 0.125,
      .tokens_per_s_per_gpu = 1060,
      .tokens_per_s_per_gpu_interval = NAN, /* one iteration has none */
+     .tokens_per_s_per_gpu_flash2 = 530,
      .tokens_per_s = 8480,
      .mfu = 0.5,
      .speed_up = 1.25,
@@ -149,7 +151,7 @@ TEST(summary__has_a_row_per_system)
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
                strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,PP3 DP2,1,0,-,2,3,0.25,", 76) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
-    CHECK_CONTAINS(line, ",0.125,0,0,1060,,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
+    CHECK_CONTAINS(line, ",0.125,0,0,1060,,530,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);
     fclose(file);
 }

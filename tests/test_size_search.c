@@ -296,7 +296,7 @@ TEST(size_search__offers_of_one_hardware_share_results)
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = 0; k < n; k++)
             if (searched.search.sizes[i].nodes == searched.search.sizes[k].nodes)
-                CHECK_TRUE(searched.search.sizes[i].result == searched.search.sizes[k].result);
+                CHECK_TRUE(searched.search.sizes[i].results == searched.search.sizes[k].results);
     struct trace_candidate both = answer(&searched);
     CHECK_EQUAL(both.offer, 1);
     CHECK_CLOSE(both.usd, 0.75 * alone.usd, 1e-14);

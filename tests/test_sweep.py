@@ -43,6 +43,23 @@ class Points(Sweep):
             self.assertEqual(system["tokens_per_s_per_gpu"], float(row["tokens_per_s_per_gpu"]))
             self.assertEqual(system["peak_bytes"], float(row["peak_bytes"]))
 
+    def test_fabric_that_changes_no_time_says_why(self):
+        """With SimGrid one leaf, or full bandwidth above it, leaves NICs as the only limit of a transfer."""
+        path = write("fabric.yaml", "name: fabric\nmodel: llama-7b\ndevice: h800\nplatform: {nodes: 4, gpus_per_node: 8, leaf: 2}\n"
+                     "data: {lengths: github, context: 16Ki, global_batch: 64}\niterations: {warm_up: 0, measured: 1}\n"
+                     "systems: [{name: best-fit, plan: {tp: 4, pp: 1, cp: 1, recompute: full}}]\n")
+        for said, *words in (
+            ("platform.topology changes no time: the critical path has no contention; `engine: simgrid` has", "engine=critical-path"),
+            ("platform.topology changes no time: with oversubscription 1 the links above leaf switches", "engine=simgrid"),
+            ("platform.topology changes no time: all nodes are on one leaf switch", "engine=simgrid", "platform.leaf=4"),
+        ):
+            sets = [word for option in words for word in ("--set", option)]
+            done = run("run", path, *sets, "--sweep", "platform.topology=fat-tree,rail", "--quiet", "--output", fresh("fabric"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(said, done.stdout)
+        done = run("run", path, "--sweep", "platform.nic=200Gbps,400Gbps", "--quiet", "--output", fresh("fabric"))
+        self.assertNotIn("changes no time", done.stdout)
+
     def test_options_make_the_same_points_as_the_file(self):
         folder = fresh("options")
         scenario = BASE.replace("name: small", "name: options") + "sweep: {data.context: [16Ki, 32Ki], seed: [1, 2]}\n"

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "cost/attention_choice.h"
 #include "scenario/assumption.h"
 
 /** A list of changes that is being made. */
@@ -33,8 +34,8 @@ static void add_assumption(struct listing *listing, enum assumption assumption)
 static void add_assumptions(struct listing *listing)
 {
     const struct scenario *scenario = listing->scenario;
-    for (enum assumption i = scenario->device.own_curves ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS;
-         i++)
+    bool kernels = scenario->device.own_curves || attention_choice_is_scaled(scenario);
+    for (enum assumption i = kernels ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS; i++)
         add_assumption(listing, i);
     if (*scenario->platform.path == '\0') {
         add_assumption(listing, ASSUME_NIC);
@@ -124,6 +125,24 @@ static double effect_size(const struct trace_sensitivity *row, bool fitted)
     return (bool)row->fits != fitted ? INFINITY : isnan(row->gain) ? 0 : fabs(row->gain);
 }
 
+/** Return the labels of the systems that share the first rank in a result with the first one of `base`, but not in
+ * `base`. "": there are none. The caller frees. */
+static char *new_ties(const struct point_result *base, const struct point_result *result)
+{
+    char *labels = check_strdup("");
+    int32_t first = base->standings[0].system;
+    bool is_first = rank_of(base, first) == 1 && rank_of(result, first) == 1;
+    for (int32_t i = 0; is_first && i < result->n_systems; i++) {
+        int32_t system = result->standings[i].system;
+        if (system == first || result->standings[i].rank != 1 || rank_of(base, system) == 1)
+            continue;
+        char *longer = check_asprintf("%s%s%s", labels, *labels != '\0' ? " " : "", result->label[system]);
+        free(labels);
+        labels = longer;
+    }
+    return labels;
+}
+
 /** Make the rows of a question. @param rate  factor of all rates */
 static void add_change(struct sensitivity *sensitivity, const struct what_if *question, const char *name, double rate)
 {
@@ -131,8 +150,10 @@ static void add_change(struct sensitivity *sensitivity, const struct what_if *qu
     const char *refused = what_if_refusal(question);
     bool fitted = base->standings[0].rank > 0, fits = refused == NULL && result->standings[0].rank > 0;
     struct sensitivity_change *change = &sensitivity->changes[sensitivity->n];
-    *change = (struct sensitivity_change){check_calloc((size_t)base->n_systems, sizeof *change->rows), question->memory,
-                                          0, sensitivity->n};
+    *change = (struct sensitivity_change){.rows = check_calloc((size_t)base->n_systems, sizeof *change->rows),
+                                          .tie = refused == NULL ? new_ties(base, result) : check_strdup(""),
+                                          .memory = question->memory,
+                                          .index = sensitivity->n};
     for (int32_t i = 0; i < base->n_systems; i++) {
         int32_t system = base->standings[i].system, rank = rank_of(result, system);
         double before = base->summary[system].tokens_per_s_per_gpu,
@@ -147,6 +168,7 @@ static void add_change(struct sensitivity *sensitivity, const struct what_if *qu
             .tokens_per_s_per_gpu = after,
             .gain = base->standings[i].rank > 0 && rank > 0 ? after / before - 1 : NAN,
             .winner = fits ? base->label[result->standings[0].system] : NULL,
+            .tie = change->tie,
             .refused = refused,
         };
         bool other = refused == NULL && change->rows[0].rank != 1; /* the first does not even share rank 1 */
@@ -199,8 +221,10 @@ bool sensitivity_find(const struct document *document, const struct scenario *sc
 
 void sensitivity_free(struct sensitivity *sensitivity)
 {
-    for (int32_t i = 0; i < sensitivity->n; i++)
+    for (int32_t i = 0; i < sensitivity->n; i++) {
         free(sensitivity->changes[i].rows);
+        free(sensitivity->changes[i].tie);
+    }
     for (int i = 0; i < 2; i++)
         free(sensitivity->error_names[i]);
     free(sensitivity->changes);

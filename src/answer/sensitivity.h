@@ -9,6 +9,7 @@
 /** A change of one assumption. */
 struct sensitivity_change {
     struct trace_sensitivity *rows; /* [n_systems] the best of the scenario as it is first */
+    char *tie;                      /* systems that tie with the first only with the change: their labels */
     double memory;                  /* factor of the memory of a GPU */
     double size;                    /* of the effect on the first of them; INFINITY: it fits no longer, or at last */
     int32_t index;                  /* in the order in which changes are listed */
@@ -27,7 +28,8 @@ struct sensitivity {
  * Change each assumption of a scenario and run it on the critical path. Plans that are `auto` are searched again. A
  * value that the scenario has already is no change.
  *
- * 1. The attention kernels with curves, if the device has curves of its own chip; overlaps; frameworks.
+ * 1. The attention kernels with curves, if the device has curves of its own chip, or scaled ones (cost/
+ *    attention_choice.h); overlaps; frameworks.
  * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
  * 3. Memory of a GPU, 10% less and more.
  * 4. The spaces free, megatron and wide, if a system has `plan: auto`.

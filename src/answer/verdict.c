@@ -100,7 +100,8 @@ static void write_platform(FILE *file, const struct platform *platform)
     fputs(platform->name, file);
     if (*keys->name != '\0')
         return;
-    fprintf(file, ", NIC %gGbps", 8 * platform->nic_bytes_per_s / 1e9);
+    fprintf(file, "%s, NIC %gGbps", platform_has_nvlink(platform) ? "" : ", no NVLink",
+            8 * platform->nic_bytes_per_s / 1e9);
     if (keys->topology != PLATFORM_FAT_TREE)
         fprintf(file, ", %s", topology);
     if (keys->oversubscription != 1)
@@ -126,6 +127,10 @@ static void write_head(FILE *file, const struct writer *writer)
     if (assumptions_long_documents(&scenario->data, writer->lengths, note))
         fprintf(file, "%s\n", note);
     if (assumptions_copied_curves(&scenario->device, note))
+        fprintf(file, "%s\n", note);
+    int32_t first = writer->verdict->ranked.standings[0].system;
+    if (assumptions_scaled_attention(scenario, label_of(writer, first), &writer->verdict->ranked.summaries[first],
+                                     note))
         fprintf(file, "%s\n", note);
     if (assumptions_unlike_nvlink(&scenario->platform, &scenario->device, note))
         fprintf(file, "%s\n", note);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "document/document_read.h"
 #include "scenario/scenario_read.h"
 #include "system/system.h"
 
@@ -16,25 +15,16 @@ const struct candidate *answer_subject(const struct answer *answer)
     return pick->index >= 0 ? &pick->candidate : NULL;
 }
 
-/** Make the document of a candidate: its system alone, with the plan that was found. */
-static void document_of(const struct candidate *candidate, struct document *document)
-{
-    struct error err = {0};
-    const char *text = candidate->point->scenario;
-    *document = (struct document){0};
-    CHECK(document_parse(text, strlen(text), "scenario", document, &err)); /* the program wrote it */
-    document_keep_entry(document, "systems", candidate->row.system);
-}
-
 /** Run the plans of candidates with the scenario's engine, and take their throughput. */
 static bool confirm(struct answer *answer, int32_t n, const int32_t *indices, const struct what_if_options *options,
                     struct error *err)
 {
     const struct scenario *scenario = &answer->question->offers[0].scenario;
     struct what_ifs questions = {0};
-    for (int32_t i = 0; i < n; i++) {
+    int32_t n_phases = answer->question->n_phases;
+    for (int32_t i = 0; i < n * n_phases; i++) {
         struct document document;
-        document_of(&answer->search.candidates.at[indices[i]], &document);
+        candidate_document(&answer->search.candidates.at[indices[i / n_phases]], i % n_phases, &document);
         what_if_set(what_if_add(&questions, "a chosen plan on SimGrid", &document), "engine",
                     scenario->engine == SCENARIO_SIMGRID ? "simgrid" : "both");
         document_free(&document);
@@ -44,13 +34,16 @@ static bool confirm(struct answer *answer, int32_t n, const int32_t *indices, co
     for (int32_t i = 0; i < n && ok; i++) {
         struct candidate *candidate = &answer->search.candidates.at[indices[i]];
         struct candidates confirmed = {0};
-        if (what_if_refusal(&questions.at[i]) != NULL)
-            ok = error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(&questions.at[i]));
         candidates_add(&confirmed, answer->question,
-                       &(struct size){candidate->row.offer, candidate->row.nodes, &questions.at[i].result}, 1);
+                       &(struct size){candidate->row.offer, candidate->row.nodes, &questions.at[i * n_phases], 0}, 1);
+        double ratio = confirmed.at[0].row.tokens_per_s_per_gpu / candidate->row.tokens_per_s_per_gpu;
+        if (confirmed.at[0].refusal != NULL)
+            ok = error_set_status(err, ERROR_FAILED, "%s", confirmed.at[0].refusal);
         confirmed.at[0].row.system = candidate->row.system;
-        candidate->contention = candidate->row.tokens_per_s_per_gpu / confirmed.at[0].row.tokens_per_s_per_gpu - 1;
+        candidate->contention = 1 / ratio - 1;
+        candidate->flash2 *= ratio; /* the plan names its kernel */
         candidate->row = confirmed.at[0].row;
+        memcpy(candidate->phase, confirmed.at[0].phase, sizeof candidate->phase);
         candidates_free(&confirmed);
     }
     what_if_free(&questions);
@@ -195,20 +188,33 @@ static bool draw_dates(struct answer *answer, struct error *err)
     return true;
 }
 
-/** Note what of the subject lies outside the measured runs. */
-static bool note_outside(struct answer *answer, struct error *err)
+/** Add what an item names unless an earlier phase did. */
+static void add_outside(struct answer *answer, const char *item)
+{
+    for (int32_t i = 0; i < answer->n_outside; i++)
+        if (strcmp(answer->outside[i], item) == 0)
+            return;
+    if (answer->n_outside < OUTSIDE_MOST)
+        strcpy(answer->outside[answer->n_outside++], item);
+}
+
+/** Note what of a phase of the subject lies outside the measured runs. */
+static bool note_outside(struct answer *answer, int32_t phase, struct error *err)
 {
     struct document document;
     struct scenario_cache cache = {0};
     struct scenario scenario = {0};
     struct validated_range range;
-    document_of(answer_subject(answer), &document);
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    candidate_document(answer_subject(answer), phase, &document);
     bool ok =
         scenario_resolve(&document, &cache, &scenario, err) && validated_range_read(scenario_data_dir(), &range, err);
     if (ok) {
         struct point_system system = {.entry = scenario.systems, .system = system_find(scenario.systems[0].name, err)};
         struct point point = {.n_systems = 1, .systems = &system};
-        answer->n_outside = validated_range_outside(&range, &scenario, &point, answer->outside);
+        int32_t n = validated_range_outside(&range, &scenario, &point, items);
+        for (int32_t i = 0; i < n; i++)
+            add_outside(answer, items[i]);
     }
     document_free(&document);
     scenario_free(&scenario);
@@ -229,8 +235,10 @@ bool answer_find(const struct question *question, const struct what_if_options *
     const struct candidate *subject = answer_subject(answer);
     if (!ok || subject == NULL)
         return ok;
-    return draw_dates(answer, err) && changes_compute(question, subject, options, &answer->changes, err) &&
-           note_outside(answer, err);
+    ok = draw_dates(answer, err) && changes_compute(question, subject, options, &answer->changes, err);
+    for (int32_t i = 0; i < question->n_phases && ok; i++)
+        ok = note_outside(answer, i, err);
+    return ok;
 }
 
 void answer_free(struct answer *answer)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "document/document_read.h"
 #include "operation/energy.h"
 #include "operation/money.h"
 
@@ -78,54 +79,145 @@ void candidate_price_with_spares(const struct question *question, const struct o
     *row = best.row;
 }
 
+/** Return the seconds that a phase takes for each GPU-token/s of its rate, as a share of those of all phases. */
+static double share_of(const struct question *question, const struct size *size, int32_t system, int32_t phase)
+{
+    double sum_s = 0;
+    for (int32_t i = 0; i < question->n_phases; i++)
+        sum_s += question->phase[i].tokens / size->results[i].result.summary[system].tokens_per_s_per_gpu;
+    return question->phase[phase].tokens / size->results[phase].result.summary[system].tokens_per_s_per_gpu / sum_s;
+}
+
+/** Take the plan of the first phase. The text has the plans of all, if they differ. */
+static void take_plan(const struct question *question, const struct size *size, struct candidate *candidate)
+{
+    struct trace_candidate *row = &candidate->row;
+    const struct trace_summary *summary = &size->results[0].result.summary[row->system];
+    row->tp = summary->tp;
+    row->pp = summary->pp;
+    row->cp = summary->cp;
+    row->dp = summary->dp;
+    row->vpp = summary->vpp;
+    row->sharding = summary->sharding;
+    row->recompute = summary->recompute;
+    row->offload = summary->offload;
+    memcpy(row->plan_text, summary->plan_text, sizeof row->plan_text);
+    for (int32_t i = 1; i < question->n_phases; i++) {
+        if (strcmp(candidate->phase[i].plan_text, candidate->phase[i - 1].plan_text) == 0)
+            continue;
+        char *longer = check_asprintf("%s, then %s", row->plan_text, candidate->phase[i].plan_text);
+        snprintf(row->plan_text, sizeof row->plan_text, "%s", longer);
+        free(longer);
+    }
+}
+
+/** Add what a system does in a phase, which takes a share of the time. */
+static void add_phase(const struct trace_summary *summary, double share, struct candidate *candidate, int32_t phase)
+{
+    struct trace_candidate *row = &candidate->row;
+    struct candidate_phase *of = &candidate->phase[phase];
+    double deviation = share * summary->tokens_per_s_per_gpu_interval / summary->tokens_per_s_per_gpu;
+    of->tokens_per_s_per_gpu = summary->tokens_per_s_per_gpu;
+    of->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
+    memcpy(of->plan_text, summary->plan_text, sizeof of->plan_text);
+    row->tight |= summary->tight;
+    row->fits &= summary->fits;
+    row->peak_bytes = fmax(row->peak_bytes, summary->peak_bytes);
+    row->memory_bytes = summary->memory_bytes;
+    row->tokens_per_s_per_gpu += share * summary->tokens_per_s_per_gpu;
+    row->tokens_per_s_per_gpu_interval = hypot(row->tokens_per_s_per_gpu_interval, deviation);
+    row->mfu += share * summary->mfu;
+    row->busy_fraction += share * of->busy_fraction;
+    if (!isnan(summary->tokens_per_s_per_gpu_flash2)) /* it takes longer than with the scaled curve */
+        candidate->flash2 += share * (summary->tokens_per_s_per_gpu / summary->tokens_per_s_per_gpu_flash2 - 1);
+    candidate->token_delay = fmax(candidate->token_delay, summary->token_delay);
+}
+
+/** Fill in the results of a system that ran in all phases. */
+static void add_phases(const struct question *question, const struct size *size, struct candidate *candidate)
+{
+    struct trace_candidate *row = &candidate->row;
+    const struct offer *offer = &question->offers[size->offer];
+    row->ran = row->fits = 1;
+    row->tokens_per_s_per_gpu_interval = 0;
+    for (int32_t i = 0; i < question->n_phases; i++)
+        add_phase(&size->results[i].result.summary[row->system], share_of(question, size, row->system, i), candidate,
+                  i);
+    row->tokens_per_s_per_gpu_interval *= row->tokens_per_s_per_gpu;
+    candidate->flash2 =
+        candidate->flash2 != 0 ? row->tokens_per_s_per_gpu / (1 + candidate->flash2) : NAN; /* 0: none is scaled */
+    take_plan(question, size, candidate);
+    row->fits = row->fits && (!row->tight || offer->scenario.fits == SCENARIO_FITS_TIGHT);
+    if (row->fits)
+        candidate_price_with_spares(question, offer, row);
+    if (row->fits && row->goodput < least_goodput) {
+        candidate->refusal = "failures come so fast that less than 1% of the time trains";
+        row->fits = 0;
+        row->days = row->gpu_hours = row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = NAN;
+    }
+}
+
+/** Make the candidate of a system with one of the plans of a size. */
+static struct candidate candidate_of(const struct question *question, const struct size *size, int32_t system,
+                                     int32_t plan)
+{
+    const struct offer *from = &question->offers[size->offer];
+    const struct size planned = {size->offer, size->nodes, size->results + plan * question->n_phases, 0};
+    struct candidate candidate = {.results = planned.results, .contention = NAN};
+    struct trace_candidate *row = &candidate.row;
+    *row = (struct trace_candidate){
+        .offer = size->offer, .system = system, .nodes = size->nodes, .spare_nodes = offer_least_spares(from)};
+    row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
+    row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
+    row->days = row->gpu_hours = NAN;
+    row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = row->added_tokens_per_s = row->added_usd = NAN;
+    for (int32_t i = 0; i < question->n_phases && candidate.refusal == NULL; i++)
+        if (planned.results[i].result.status != RESULT_DONE)
+            candidate.refusal = planned.results[i].result.message;
+    if (candidate.refusal == NULL)
+        add_phases(question, &planned, &candidate);
+    return candidate;
+}
+
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems)
 {
-    const struct offer *from = &question->offers[size->offer];
-    const struct point_result *point = size->result;
     for (int32_t i = 0; i < n_systems; i++) {
+        struct candidate best = candidate_of(question, size, i, 0);
+        for (int32_t plan = 1; plan < size->n_plans; plan++) {
+            struct candidate other = candidate_of(question, size, i, plan);
+            if (other.row.fits && (!best.row.fits || other.row.days < best.row.days))
+                best = other;
+        }
         candidates->at =
             check_grow(candidates->at, (size_t)candidates->n, &candidates->capacity, sizeof *candidates->at);
-        struct candidate *candidate = &candidates->at[candidates->n++];
-        struct trace_candidate *row = &candidate->row;
-        *candidate = (struct candidate){.point = point, .contention = NAN};
-        *row = (struct trace_candidate){
-            .offer = size->offer, .system = i, .nodes = size->nodes, .spare_nodes = offer_least_spares(from)};
-        row->gpus = offer_gpus(from, size->nodes + row->spare_nodes);
-        row->tokens_per_s_per_gpu_interval = row->mttf_s = row->checkpoint_interval_s = NAN;
-        row->days = row->gpu_hours = NAN;
-        row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = row->added_tokens_per_s = row->added_usd = NAN;
-        if (point->status != RESULT_DONE) {
-            candidate->refusal = point->message;
-            continue;
-        }
-        const struct trace_summary *summary = &point->summary[i];
-        row->ran = 1;
-        row->tight = summary->tight;
-        row->fits = summary->fits && (!summary->tight || from->scenario.fits == SCENARIO_FITS_TIGHT);
-        row->tp = summary->tp;
-        row->pp = summary->pp;
-        row->cp = summary->cp;
-        row->dp = summary->dp;
-        row->vpp = summary->vpp;
-        row->sharding = summary->sharding;
-        row->recompute = summary->recompute;
-        row->offload = summary->offload;
-        memcpy(row->plan_text, summary->plan_text, sizeof row->plan_text);
-        row->peak_bytes = summary->peak_bytes;
-        row->memory_bytes = summary->memory_bytes;
-        row->tokens_per_s_per_gpu = summary->tokens_per_s_per_gpu;
-        row->tokens_per_s_per_gpu_interval = summary->tokens_per_s_per_gpu_interval;
-        row->mfu = summary->mfu;
-        row->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
-        if (row->fits)
-            candidate_price_with_spares(question, from, row);
-        if (row->fits && row->goodput < least_goodput) {
-            candidate->refusal = "failures come so fast that less than 1% of the time trains";
-            row->fits = 0;
-            row->days = row->gpu_hours = row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = NAN;
-        }
+        candidates->at[candidates->n++] = best;
     }
+}
+
+void candidate_document(const struct candidate *candidate, int32_t phase, struct document *document)
+{
+    struct error err = {0};
+    const char *text = candidate->results[phase].result.scenario;
+    *document = (struct document){0};
+    CHECK(document_parse(text, strlen(text), "scenario", document, &err)); /* the program wrote it */
+    document_keep_entry(document, "systems", candidate->row.system);
+}
+
+struct trace_candidate candidate_phase_row(const struct question *question, const struct candidate *candidate,
+                                           int32_t phase)
+{
+    struct question *one = check_malloc(sizeof *one);
+    struct trace_candidate row = candidate->row;
+    const struct candidate_phase *of = &candidate->phase[phase];
+    *one = *question; /* it borrows everything */
+    one->tokens = question->phase[phase].tokens;
+    row.tokens_per_s_per_gpu = of->tokens_per_s_per_gpu;
+    row.busy_fraction = of->busy_fraction;
+    memcpy(row.plan_text, of->plan_text, sizeof row.plan_text);
+    candidate_price(one, &question->offers[row.offer], &row);
+    free(one);
+    return row;
 }
 
 double candidate_amount(const struct candidate *candidate, enum capacity_limit limit)

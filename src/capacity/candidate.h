@@ -7,22 +7,32 @@
 #define SLIMSIM_CAPACITY_CANDIDATE_H
 
 #include "capacity/question.h"
-#include "sweep/finished_points.h"
+#include "sweep/what_if.h"
 #include "trace/table.h"
 
 /** A size of an offer. Offers of the same hardware share results. */
 struct size {
     int32_t offer;
     int64_t nodes;
-    const struct point_result *result; /* NULL: not computed, since it cannot keep a limit */
+    const struct what_if *results; /* [n_plans x n_phases]; NULL: not computed, since it cannot keep a limit */
+    int32_t n_plans;               /* plans that all phases may have; 0: each phase has its own */
+};
+
+/** The rate and plan of a candidate in a phase. */
+struct candidate_phase {
+    double tokens_per_s_per_gpu, busy_fraction;
+    char plan_text[TRACE_TEXT_BYTES];
 };
 
 /** A size of an offer with a system. */
 struct candidate {
     struct trace_candidate row;
-    const char *refusal;              /* why the size cannot train; NULL: it ran; borrowed */
-    const struct point_result *point; /* borrowed */
-    double contention;                /* time on SimGrid / critical path - 1; NaN: SimGrid did not run it */
+    struct candidate_phase phase[QUESTION_MOST_PHASES];
+    double flash2;                 /* tokens/s/GPU with flash2; NaN: no attention curve is scaled */
+    double token_delay;            /* iterations that tokens wait, the most of all phases */
+    const char *refusal;           /* why the size cannot train; NULL: it ran; borrowed */
+    const struct what_if *results; /* [n_phases], borrowed */
+    double contention;             /* time on SimGrid / critical path - 1; NaN: SimGrid did not run it */
 };
 
 struct candidates {
@@ -57,9 +67,24 @@ void candidate_price(const struct question *question, const struct offer *offer,
 void candidate_price_with_spares(const struct question *question, const struct offer *offer,
                                  struct trace_candidate *row);
 
-/** Append a candidate of each of the `n_systems` systems of a point that was computed for a size. */
+/**
+ * Append a candidate of each of the `n_systems` systems of a size that was computed.
+ *
+ * 1. The time of a training is the sum over its phases of tokens / (tokens/s). So tokens/s, and the shares of time, are
+ *    means over it, and days, money and energy are the sums of the phases.
+ * 2. The candidate fits if all phases do, tightly if one does. Degrees are those of the first phase.
+ * 3. Intervals over batches are independent between phases.
+ * 4. If all phases have one plan, it is the one that fits with the fewest days.
+ */
 void candidates_add(struct candidates *candidates, const struct question *question, const struct size *size,
                     int32_t n_systems);
+
+/** Make the scenario of a candidate's phase: its system alone, with the plan that was found. */
+void candidate_document(const struct candidate *candidate, int32_t phase, struct document *document);
+
+/** Return the row of one phase of a candidate: its throughput, days, money and energy. */
+struct trace_candidate candidate_phase_row(const struct question *question, const struct candidate *candidate,
+                                           int32_t phase);
 
 /** Return what a candidate takes of what a limit is about: days, $, MWh, GPUs with those of spares. NaN: unknown. */
 double candidate_amount(const struct candidate *candidate, enum capacity_limit limit);

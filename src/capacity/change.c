@@ -18,7 +18,7 @@ struct listing {
     const struct candidate *candidate;
     const struct offer *offer;
     struct changes *changes;
-    struct what_ifs questions; /* the candidate as it is, then the changes that a run computes */
+    struct what_ifs questions; /* the candidate as it is, then the changes that a run computes, all phases of each */
 };
 
 static struct change *add(struct listing *listing, const char *name, bool relaxes)
@@ -30,10 +30,37 @@ static struct change *add(struct listing *listing, const char *name, bool relaxe
     return change;
 }
 
+static bool keeps_plan(const struct listing *listing)
+{
+    return listing->question->one_plan && listing->question->n_phases > 1;
+}
+
+/** Set a key in the next phase of a change. */
+static void set_phase(struct listing *listing, int32_t phase, const char *name, const char *key, const char *value)
+{
+    what_if_set(what_if_add(&listing->questions, name, &listing->questions.at[phase].document), key, value);
+}
+
+/** Set a key in all phases. */
 static void add_key(struct listing *listing, const char *name, bool relaxes, const char *key, const char *value)
 {
-    what_if_set(what_if_add(&listing->questions, name, &listing->questions.at[0].document), key, value);
-    add(listing, name, relaxes)->row.searched = 1;
+    for (int32_t i = 0; i < listing->question->n_phases; i++)
+        set_phase(listing, i, name, key, value);
+    add(listing, name, relaxes)->row.searched = !keeps_plan(listing);
+}
+
+/** Give the i-th value of an assumption in a phase. A batch is of tokens or of documents. */
+static bool value_in(const struct listing *listing, int32_t phase, enum assumption *assumption, int32_t i,
+                     struct assumed *assumed)
+{
+    struct scenario *scenario = check_malloc(sizeof *scenario);
+    *scenario = listing->offer->scenario; /* it borrows everything */
+    scenario->data = listing->question->phase[phase].data;
+    if (*assumption == ASSUME_BATCH || *assumption == ASSUME_BATCH_TOKENS)
+        *assumption = scenario->data.global_batch == 0 ? ASSUME_BATCH_TOKENS : ASSUME_BATCH;
+    bool any = assumption_value(scenario, *assumption, i, assumed);
+    free(scenario);
+    return any;
 }
 
 /** Add the values of an assumption from the i-th on. @param before  beginning of the change's name */
@@ -42,10 +69,14 @@ static void add_assumption(struct listing *listing, const char *before, enum ass
     struct assumed assumed;
     for (; i < ASSUME_MOST_VALUES; i++) {
         char name[CHANGE_NAME_BYTES];
-        if (!assumption_value(&listing->offer->scenario, assumption, i, &assumed))
+        if (!value_in(listing, 0, &assumption, i, &assumed))
             continue;
         snprintf(name, sizeof name, "%s%.50s", before, assumed.name);
-        add_key(listing, name, i == 1, assumptions[assumption].key, assumed.value); /* the second factor relaxes */
+        for (int32_t phase = 0; phase < listing->question->n_phases; phase++) {
+            value_in(listing, phase, &assumption, i, &assumed); /* as in the first phase there is one */
+            set_phase(listing, phase, name, assumptions[assumption].key, assumed.value);
+        }
+        add(listing, name, i == 1)->row.searched = !keeps_plan(listing); /* the second factor relaxes */
     }
 }
 
@@ -60,8 +91,8 @@ static void list_searched(struct listing *listing)
     add_assumption(listing, "", ASSUME_MEMORY, 0);
     if (scenario->memory_limit < 1)
         add_key(listing, "all memory usable", true, "memory_limit", "1");
-    add_assumption(listing, "global ", scenario->data.global_batch == 0 ? ASSUME_BATCH_TOKENS : ASSUME_BATCH, 1);
-    if (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2)
+    add_assumption(listing, "global ", ASSUME_BATCH, 1);
+    if (!isnan(listing->candidate->flash2) || (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2))
         add_key(listing, "attention flash2", false, "attention", "flash2");
     add_assumption(listing, "", ASSUME_LENGTHS, 0);
 }
@@ -85,11 +116,18 @@ static void fill(const struct listing *listing, const struct trace_candidate *be
     change->usd = ends ? answer->usd * after->usd / before->usd : NAN;
 }
 
-/** Make the question about the candidate as it is: its system alone. */
+/** Make the question about the candidate as it is: its system alone. One plan of all phases stays. */
 static bool ask_as_it_is(struct listing *listing, struct error *err)
 {
     const struct trace_candidate *answer = &listing->candidate->row;
     struct document document;
+    for (int32_t i = 0; i < listing->question->n_phases && keeps_plan(listing); i++) {
+        candidate_document(listing->candidate, i, &document);
+        what_if_add(&listing->questions, "as it is", &document);
+        document_free(&document);
+    }
+    if (keeps_plan(listing))
+        return true;
     question_sizes(listing->question, 1, &answer->offer, &answer->nodes, &document);
     document_keep_entry(&document, "systems", answer->system);
     return what_if_add_sweep(&listing->questions, &document, err);
@@ -102,9 +140,9 @@ static bool run_searched(struct listing *listing, const struct what_if_options *
     struct candidates list = {0};
     progress_expect(options->progress, 1.0 / listing->offer->scenario.n_systems, 0, 0);
     bool ok = what_if_run(&listing->questions, options, err);
-    for (int32_t i = 0; ok && i < listing->questions.n; i++)
+    for (int32_t i = 0; ok && i < listing->questions.n; i += listing->question->n_phases)
         candidates_add(&list, listing->question,
-                       &(struct size){answer->offer, answer->nodes, &listing->questions.at[i].result}, 1);
+                       &(struct size){answer->offer, answer->nodes, &listing->questions.at[i], 0}, 1);
     for (int32_t i = 0; i < list.n; i++) {
         struct trace_candidate *row = &list.at[i].row;
         row->spare_nodes = answer->spare_nodes;

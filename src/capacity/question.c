@@ -30,6 +30,8 @@ static const struct schema_key question_keys[] = {
     {"gpus", SCHEMA_REAL, "GPUs", 1, 1e9, "none", "none", "most GPUs, with those of spare nodes", LIMIT(LIMIT_GPUS)},
     {"confidence", SCHEMA_REAL, "-", 0.5, 0.99, "0.9", NULL,
      "share of the drawn trainings that keep the limits with the safe answer", offsetof(struct question, confidence)},
+    {"one_plan", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "all phases have one plan",
+     offsetof(struct question, one_plan)},
 };
 enum { N_QUESTION_KEYS = sizeof question_keys / sizeof *question_keys };
 
@@ -42,8 +44,17 @@ static const struct schema_key offer_keys[] = {
 };
 enum { N_OFFER_KEYS = sizeof offer_keys / sizeof *offer_keys };
 
+#define PHASE(field) offsetof(struct phase, field)
+static const struct schema_key phase_keys[] = {
+    {"tokens", SCHEMA_REAL, "tokens", 1, 1e15, NULL, NULL, "tokens of the phase", PHASE(tokens)},
+    {"context", SCHEMA_TEXT, "-", 0, 0, "", NULL, "its data.context; without it that of the scenario", PHASE(context)},
+    {"lengths", SCHEMA_TEXT, "-", 0, 0, "", NULL, "its data.lengths, likewise", PHASE(lengths)},
+    {"batch", SCHEMA_TEXT, "-", 0, 0, "", NULL, "its data.global_batch_tokens, likewise", PHASE(batch)},
+};
+enum { N_PHASE_KEYS = sizeof phase_keys / sizeof *phase_keys };
+
 static const char *const of_scenario[] = {"device", "platform", "power", "price", "reliability", NULL};
-static const char *const question_others[] = {"offers", NULL};
+static const char *const question_others[] = {"offers", "phases", NULL};
 
 const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh", "gpus"};
 
@@ -102,9 +113,26 @@ static void copy_without(const struct document *from, const char *const *keys, s
     }
 }
 
-/** Make the scenario of an offer with its smallest size, or with the largest one if `faults:` may name a later node. */
-static bool resolve_offer(const struct question *question, struct offer *offer, struct scenario_cache *cache,
-                          struct error *err)
+/** A key of `data:` that a phase replaces; NULL: it does not. */
+struct replaced {
+    const char *key, *value;
+};
+enum { N_REPLACED = 4 };
+
+/** List the keys that a phase replaces. Its batch counts tokens, so that the scenario's documents no longer count. */
+static void replaced_by(const struct phase *phase, struct replaced replaced[N_REPLACED])
+{
+    const bool batch = *phase->batch != '\0';
+    replaced[0] = (struct replaced){"data.context", *phase->context != '\0' ? phase->context : NULL};
+    replaced[1] = (struct replaced){"data.lengths", *phase->lengths != '\0' ? phase->lengths : NULL};
+    replaced[2] = (struct replaced){"data.global_batch", batch ? "0" : NULL};
+    replaced[3] = (struct replaced){"data.global_batch_tokens", batch ? phase->batch : NULL};
+}
+
+/** Make the scenario of an offer and a phase with its smallest size, or with the largest one if `faults:` may name a
+ * later node. */
+static bool resolve_phase(const struct question *question, struct offer *offer, int32_t phase,
+                          struct scenario_cache *cache, struct scenario *scenario, struct error *err)
 {
     static const char *const left_out[] = {"capacity", "sweep", NULL};
     struct document copy;
@@ -115,17 +143,46 @@ static bool resolve_offer(const struct question *question, struct offer *offer, 
         int32_t value = document_find(&question->document, offer->node, of_scenario[i]);
         ok = value < 0 || document_put(&copy, of_scenario[i], &question->document, value, err);
     }
+    struct replaced replaced[N_REPLACED];
+    replaced_by(&question->phase[phase], replaced);
+    for (int i = 0; i < N_REPLACED && ok; i++)
+        ok = replaced[i].value == NULL ||
+             document_set_value(&copy, replaced[i].key, replaced[i].value, "capacity.phases", err);
     snprintf(nodes, sizeof nodes, "%" PRId64, document_find(&copy, 0, "faults") >= 0 ? offer->to : offer->from);
     ok = ok && document_set_value(&copy, "platform.nodes", nodes, "capacity.offers", err);
     if (!ok) {
         document_free(&copy);
         return false;
     }
-    return scenario_resolve(&copy, cache, &offer->scenario, err);
+    return scenario_resolve(&copy, cache, scenario, err);
+}
+
+/** Return whether the interval of a phase's dates and its error of the model are wider than those of another one. */
+static bool is_wider(const struct scenario_data *data, const struct scenario_data *other)
+{
+    bool fixed = strcmp(data->lengths, "fixed") == 0, other_fixed = strcmp(other->lengths, "fixed") == 0;
+    return fixed != other_fixed ? other_fixed : data->context > other->context;
+}
+
+/** Resolve all phases of an offer, and keep the scenario of the widest. */
+static bool resolve_offer(struct question *question, struct offer *offer, struct scenario_cache *cache,
+                          struct error *err)
+{
+    bool ok = true;
+    for (int32_t i = 0; ok && i < question->n_phases; i++) {
+        struct scenario scenario = {0};
+        ok = resolve_phase(question, offer, i, cache, &scenario, err);
+        question->phase[i].data = scenario.data;
+        struct scenario *narrower = i == 0 || is_wider(&scenario.data, &offer->scenario.data) ? &offer->scenario : NULL;
+        scenario_free(narrower != NULL ? narrower : &scenario);
+        if (narrower != NULL)
+            offer->scenario = scenario;
+    }
+    return ok;
 }
 
 /** Choose the numbers of nodes of an offer that leaves them out. */
-static bool choose_range(const struct question *question, struct offer *offer, struct scenario_cache *cache,
+static bool choose_range(struct question *question, struct offer *offer, struct scenario_cache *cache,
                          struct error *err)
 {
     const int64_t most_times = 8, most_from = MOST_NODES / most_times, most_without_days = 128;
@@ -208,6 +265,36 @@ static bool read_offers(struct question *question, int32_t list, struct error *e
     return ok;
 }
 
+/** Read `phases:`. Without them the training is one phase. */
+static bool read_phases(struct question *question, int32_t node, struct error *err)
+{
+    const struct document *document = &question->document;
+    int32_t list = document_find(document, node, "phases"), tokens = document_find(document, node, "tokens");
+    bool ok = true;
+    question->n_phases = 1;
+    question->phase[0].tokens = question->tokens;
+    if (list < 0)
+        return true;
+    if (tokens >= 0)
+        return document_error(document, tokens, err,
+                              "capacity.tokens: the phases have tokens of their own, so leave it out");
+    if (document->node[list].kind != DOCUMENT_SEQUENCE || document->node[list].child < 0)
+        return document_error(document, list, err,
+                              "capacity.phases: expected a list such as [{tokens: 1.8e12, context: 4Ki}, {tokens: "
+                              "2e11, context: 128Ki}]");
+    question->n_phases = 0;
+    question->tokens = 0;
+    for (int32_t child = document->node[list].child; child >= 0; child = document->node[child].next) {
+        if (question->n_phases == QUESTION_MOST_PHASES)
+            return document_error(document, child, err, "capacity.phases: at most %d are allowed",
+                                  QUESTION_MOST_PHASES);
+        struct phase *phase = &question->phase[question->n_phases++];
+        ok &= schema_read(document, child, phase_keys, N_PHASE_KEYS, NULL, phase, err);
+        question->tokens += phase->tokens;
+    }
+    return ok;
+}
+
 /** Check that no fault is of a link which the critical path of sizes has not. */
 static bool check_faults(const struct document *document, struct error *err)
 {
@@ -248,8 +335,13 @@ bool question_resolve(struct document *taken, struct question *question, struct 
     if (sweep >= 0)
         return document_key_error(document, sweep, err,
                                   "sweep: is not allowed beside `capacity:`, which chooses the sizes; leave it out");
-    bool ok = schema_read(document, node, question_keys, N_QUESTION_KEYS, question_others, question, err);
-    return check_faults(document, err) && read_offers(question, document_find(document, node, "offers"), err) && ok;
+    struct schema_key keys[N_QUESTION_KEYS];
+    memcpy(keys, question_keys, sizeof keys);
+    if (document_find(document, node, "phases") >= 0)
+        keys[0].fallback = "1"; /* read_phases replaces it */
+    bool ok = schema_read(document, node, keys, N_QUESTION_KEYS, question_others, question, err);
+    return check_faults(document, err) && read_phases(question, node, err) &&
+           read_offers(question, document_find(document, node, "offers"), err) && ok;
 }
 
 /** Append a node to the children of a mapping or sequence. */
@@ -282,6 +374,29 @@ static void append_key(const struct question *question, const struct offer *offe
     append(document, parent, key, copy);
 }
 
+static void append_size(const struct question *question, const struct offer *offer, int64_t nodes, int32_t entry,
+                        struct document *document)
+{
+    char size[32];
+    snprintf(size, sizeof size, "%" PRId64, nodes);
+    append_key(question, offer, "device", entry, document);
+    append_key(question, offer, "platform", entry, document);
+    append_text(document, entry, "platform.nodes", size);
+}
+
+const char *question_phase_key(const struct phase *phase, int i, char value[SCHEMA_TEXT_BYTES])
+{
+    static const char *const keys[] = {"data.lengths", "data.context", "data.global_batch", "data.global_batch_tokens",
+                                       NULL};
+    const struct scenario_data *data = &phase->data;
+    const int64_t whole[] = {0, data->context, data->global_batch, data->global_batch_tokens};
+    if (i == 0)
+        snprintf(value, SCHEMA_TEXT_BYTES, "%s", data->lengths);
+    else if (keys[i] != NULL)
+        snprintf(value, SCHEMA_TEXT_BYTES, "%" PRId64, whole[i]);
+    return keys[i];
+}
+
 void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
                     struct document *document)
 {
@@ -299,15 +414,17 @@ void question_sizes(const struct question *question, int32_t n, const int32_t *o
     append(document, 0, "sweep", sweep);
     append(document, sweep, "zip", zip);
     append(document, zip, NULL, group);
-    for (int32_t i = 0; i < n; i++) {
-        const struct offer *offer = &question->offers[offers[i]];
+    bool phased = document_find(&question->document, 0, "capacity.phases") >= 0;
+    char value[SCHEMA_TEXT_BYTES];
+    const char *key;
+    for (int32_t i = 0; i < n * question->n_phases; i++) {
+        int32_t size = i / question->n_phases;
         int32_t entry = document_add_node(document, DOCUMENT_MAPPING, file);
-        char size[32];
-        snprintf(size, sizeof size, "%" PRId64, nodes[i]);
         append(document, group, NULL, entry);
-        append_key(question, offer, "device", entry, document);
-        append_key(question, offer, "platform", entry, document);
-        append_text(document, entry, "platform.nodes", size);
+        append_size(question, &question->offers[offers[size]], nodes[size], entry, document);
+        for (int k = 0;
+             phased && (key = question_phase_key(&question->phase[i % question->n_phases], k, value)) != NULL; k++)
+            append_text(document, entry, key, value);
     }
     free(name);
 }
@@ -315,6 +432,7 @@ void question_sizes(const struct question *question, int32_t n, const int32_t *o
 void question_list_keys(const struct schema_listing *listing)
 {
     schema_list(listing, question_keys, N_QUESTION_KEYS, "capacity.");
+    schema_list(listing, phase_keys, N_PHASE_KEYS, "capacity.phases.N.");
     schema_list(listing, offer_keys, N_OFFER_KEYS, "capacity.offers.N.");
 }
 

@@ -13,6 +13,15 @@
  * Without `nodes` an offer has sizes from the fewest nodes that keep the days at their peak to eight times as many.
  * Without a limit of days they are 1 to 128 nodes.
  *
+ * A training may have phases, one after the other on the same nodes. Each has tokens of its own instead of `tokens`,
+ * and may replace three keys of `data:`:
+ *
+ *     phases:
+ *       - {tokens: 1.8e12, context: 4Ki}
+ *       - {tokens: 2e11, context: 128Ki, lengths: long.csv, batch: 16Mi}
+ *
+ * Each phase has the best plan of its own, or with `one_plan: true` all have the one with which they end first.
+ *
  * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
  * refused. A share is drawn for each size.
  *
@@ -30,17 +39,29 @@ enum capacity_limit { LIMIT_DAYS, LIMIT_USD, LIMIT_MWH, LIMIT_GPUS, CAPACITY_N_L
 /** Keys of the limits: "days", "usd", "mwh", "gpus". */
 extern const char *const capacity_limit_name[CAPACITY_N_LIMITS];
 
+enum { QUESTION_MOST_PHASES = 8 };
+
+/** A part of the training. */
+struct phase {
+    double tokens;
+    char context[SCHEMA_TEXT_BYTES], lengths[SCHEMA_TEXT_BYTES], batch[SCHEMA_TEXT_BYTES]; /* "": as in `data:` */
+    struct scenario_data data;                                                             /* with these */
+};
+
 struct offer {
     char name[SCHEMA_WORD_BYTES];
     int64_t from, to;         /* nodes that may be bought, without spares */
     int32_t node;             /* of its entry in the question's document */
     struct scenario scenario; /* of its smallest size, with faults of its largest; it has device, platform, power, price
-                                 and reliability */
+                                 and reliability, and the data of the phase with the longest context */
 };
 
 struct question {
     struct document document; /* as written, with its --set */
-    double tokens;
+    double tokens;            /* of all phases */
+    int32_t n_phases;         /* at least 1; the training itself is one */
+    struct phase phase[QUESTION_MOST_PHASES];
+    bool one_plan;                   /* for all phases */
     double limit[CAPACITY_N_LIMITS]; /* NaN: none */
     double confidence;               /* of the safe answer */
     int32_t n_offers;
@@ -52,6 +73,7 @@ struct question {
  * Read and check a question. Every offer is a valid scenario.
  * @return false with err: each line has its place. Causes, beside those of a scenario:
  *         - no `capacity:` or no offer; two offers of one name; a range of nodes that is empty
+ *         - phases beside `tokens`, or none in their list
  *         - a fault of a link above the NICs
  *         - a limit of money without a price, or of energy without power; a limit of money and a tariff without power
  */
@@ -82,10 +104,13 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes);
  */
 double question_least_days(const struct question *question, const struct offer *offer, int64_t nodes);
 
+/** Give the i-th key of `data:` that phases may replace, with its value in one of them. @return NULL: there is none */
+const char *question_phase_key(const struct phase *phase, int i, char value[SCHEMA_TEXT_BYTES]);
+
 /**
- * Make the document whose sweep computes sizes of offers. It has the scenario's systems on the critical path, and
- * neither money nor failures, so that results hold for all prices.
- * @param offers, nodes  [n] of each point, in order
+ * Make the document whose sweep computes sizes of offers, each with all phases in order. It has the scenario's systems
+ * on the critical path, and neither money nor failures, so that results hold for all prices.
+ * @param offers, nodes  [n] of each size, in order
  */
 void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
                     struct document *document);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "capacity/change.h"
 #include "capacity/finish_date.h"
+#include "document/document_read.h"
 
 enum {
     CLOSE = 16, /* two sizes are close if they differ by less than this part of the larger one */
@@ -46,16 +47,22 @@ static const struct size *find_size(const struct size_search *search, int32_t of
     return NULL;
 }
 
-/** Return the result of a size with this hardware; NULL: it was not computed. */
-static const struct point_result *find_result(const struct size_search *search, int32_t offer, int64_t nodes)
+/** Return the results of a size with this hardware; NULL: it was not computed. */
+static const struct what_if *find_results(const struct size_search *search, int32_t offer, int64_t nodes)
 {
     int32_t hardware = hardware_of(search->question, offer);
     for (int32_t i = 0; i < search->n; i++) {
         const struct size *size = &search->sizes[i];
-        if (size->nodes == nodes && size->result != NULL && hardware_of(search->question, size->offer) == hardware)
-            return size->result;
+        if (size->nodes == nodes && size->results != NULL && hardware_of(search->question, size->offer) == hardware)
+            return size->results;
     }
     return NULL;
+}
+
+/** Return the plans of a size that all phases may have: the best one of each. 0: each phase has its own. */
+static int32_t n_plans_of(const struct question *question)
+{
+    return question->one_plan && question->n_phases > 1 ? question->n_phases : 0;
 }
 
 static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
@@ -63,7 +70,7 @@ static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
     if (find_size(search, offer, nodes) != NULL)
         return;
     search->sizes = check_grow(search->sizes, (size_t)search->n, &search->capacity, sizeof *search->sizes);
-    search->sizes[search->n++] = (struct size){offer, nodes, NULL};
+    search->sizes[search->n++] = (struct size){offer, nodes, NULL, n_plans_of(search->question)};
 }
 
 /** Return whether a size may have as many GPUs, with those of spares. */
@@ -113,7 +120,7 @@ static int32_t list_missing(const struct size_search *search, int32_t *offers, i
     for (int32_t i = 0; i < search->n; i++) {
         const struct size *size = &search->sizes[i];
         int32_t hardware = hardware_of(search->question, size->offer);
-        bool listed = size->result != NULL || is_left_out(search, size);
+        bool listed = size->results != NULL || is_left_out(search, size);
         for (int32_t k = 0; k < n; k++)
             listed = listed || (offers[k] == hardware && nodes[k] == size->nodes);
         if (listed)
@@ -136,28 +143,67 @@ static bool check_any(const struct size_search *search, struct error *err)
     return error_set(err, "%s", search->rounds[0].at[0].result.message);
 }
 
+static struct what_ifs *add_round(struct size_search *search)
+{
+    search->rounds = check_realloc(search->rounds, (size_t)(search->n_rounds + 1) * sizeof *search->rounds);
+    search->rounds[search->n_rounds] = (struct what_ifs){0};
+    return &search->rounds[search->n_rounds++];
+}
+
+/** Ask for a phase with the plans that another one has. */
+static void ask_with_plans(const struct question *question, const struct what_if *planned, int32_t phase,
+                           struct what_ifs *questions)
+{
+    const char *text = planned->result.scenario, *refusal = what_if_refusal(planned), *key;
+    struct document document = {0};
+    struct error err = {0};
+    char value[SCHEMA_TEXT_BYTES];
+    CHECK(refusal != NULL ||
+          document_parse(text, strlen(text), "scenario", &document, &err)); /* the program wrote it */
+    struct what_if *asked = what_if_add(questions, planned->name, refusal != NULL ? &planned->document : &document);
+    document_free(&document);
+    if (refusal != NULL)
+        what_if_refuse(asked, refusal);
+    for (int i = 0; (key = question_phase_key(&question->phase[phase], i, value)) != NULL; i++)
+        what_if_set(asked, key, value);
+}
+
+/** Compute n sizes: each phase with its best plan and then, if all phases have one plan, with those of each phase. */
+static bool compute_sizes(struct size_search *search, int32_t n, const int32_t *offers, const int64_t *nodes,
+                          const struct what_if_options *options, struct error *err)
+{
+    const struct question *question = search->question;
+    struct document document;
+    struct what_ifs *round = add_round(search);
+    int32_t n_phases = question->n_phases;
+    question_sizes(question, n, offers, nodes, &document);
+    if (!what_if_add_sweep(round, &document, err) || !what_if_run(round, options, err) || !check_any(search, err))
+        return false;
+    if (n_plans_of(question) == 0 || options->shard.n > 0)
+        return true;
+    struct what_ifs *planned = add_round(search);
+    round = planned - 1; /* it may have moved */
+    for (int32_t i = 0; i < n * n_phases * n_phases; i++)
+        ask_with_plans(question, &round->at[i / n_phases], i % n_phases, planned);
+    return what_if_run(planned, options, err);
+}
+
 static bool compute_missing(struct size_search *search, const struct what_if_options *options, struct error *err)
 {
     for (int32_t i = 0; i < search->n; i++)
-        if (search->sizes[i].result == NULL)
-            search->sizes[i].result = find_result(search, search->sizes[i].offer, search->sizes[i].nodes);
+        if (search->sizes[i].results == NULL)
+            search->sizes[i].results = find_results(search, search->sizes[i].offer, search->sizes[i].nodes);
     int32_t *offers = check_calloc((size_t)search->n, sizeof *offers);
     int64_t *nodes = check_calloc((size_t)search->n, sizeof *nodes);
     int32_t n = list_missing(search, offers, nodes);
-    bool ok = true;
-    if (n > 0) {
-        struct document document;
-        search->rounds = check_realloc(search->rounds, (size_t)(search->n_rounds + 1) * sizeof *search->rounds);
-        struct what_ifs *round = &search->rounds[search->n_rounds++];
-        *round = (struct what_ifs){0};
-        question_sizes(search->question, n, offers, nodes, &document);
-        ok = what_if_add_sweep(round, &document, err) && what_if_run(round, options, err) && check_any(search, err);
-        for (int32_t i = 0; i < search->n && ok; i++)
-            for (int32_t k = 0; k < n; k++)
-                if (search->sizes[i].nodes == nodes[k] &&
-                    hardware_of(search->question, search->sizes[i].offer) == offers[k])
-                    search->sizes[i].result = &round->at[k].result;
-    }
+    bool ok = n == 0 || compute_sizes(search, n, offers, nodes, options, err);
+    for (int32_t i = 0; i < search->n && n > 0 && ok; i++)
+        for (int32_t k = 0; k < n; k++) {
+            const struct what_ifs *round = &search->rounds[search->n_rounds - 1];
+            if (search->sizes[i].nodes == nodes[k] &&
+                hardware_of(search->question, search->sizes[i].offer) == offers[k])
+                search->sizes[i].results = &round->at[k * (round->n / n)];
+        }
     free(offers);
     free(nodes);
     return ok;
@@ -191,11 +237,11 @@ static bool is_close(int64_t low, int64_t high)
 /** Return the size that keeps the limit of days if time falls like 1 / nodes; the middle if that is unknown. */
 static double expected_size(const struct size_search *search, int32_t offer, int64_t low, int64_t high)
 {
-    const struct point_result *result = find_result(search, offer, low);
+    const struct what_if *results = find_results(search, offer, low);
     struct candidates candidates = {0};
     double days = INFINITY, limit = search->question->limit[LIMIT_DAYS];
-    if (result != NULL)
-        candidates_add(&candidates, search->question, &(struct size){offer, low, result},
+    if (results != NULL)
+        candidates_add(&candidates, search->question, &(struct size){offer, low, results, n_plans_of(search->question)},
                        n_systems_of(search->question));
     for (int32_t i = 0; i < candidates.n; i++)
         days = fmin(days, candidates.at[i].row.days);
@@ -325,7 +371,7 @@ static void list_candidates(struct size_search *search)
     qsort(search->sizes, (size_t)search->n, sizeof *search->sizes, compare_sizes);
     search->candidates.n = 0;
     for (int32_t i = 0; i < search->n; i++)
-        if (search->sizes[i].result != NULL)
+        if (search->sizes[i].results != NULL)
             candidates_add(&search->candidates, search->question, &search->sizes[i], n_systems_of(search->question));
 }
 

@@ -15,7 +15,7 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { ASSUMED_LINES = 3, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
+enum { ASSUMED_LINES = 3, PHASE_LINES = 2, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -27,17 +27,27 @@ static const struct offer *offer_of(const struct answer *answer, const struct tr
     return &answer->question->offers[row->offer];
 }
 
+/** Write the tokens of a phase: "1.8T tokens of github up to 4,096". */
+static void write_tokens(FILE *file, const struct phase *phase)
+{
+    char tokens[TEXT_AMOUNT_SIZE], context[TEXT_NUMBER_SIZE];
+    text_amount("", phase->tokens, tokens);
+    text_number((double)phase->data.context, 0, context);
+    fprintf(file, "%s tokens of %s up to %s", tokens, phase->data.lengths, context);
+}
+
 /** Write what was asked. */
 static void write_question(FILE *file, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct scenario *scenario = &question->offers[0].scenario;
-    char tokens[TEXT_AMOUNT_SIZE], context[TEXT_NUMBER_SIZE], amount[TEXT_AMOUNT_SIZE];
+    char amount[TEXT_AMOUNT_SIZE];
     const double *limit = question->limit;
-    text_amount("", question->tokens, tokens);
-    text_number((double)scenario->data.context, 0, context);
-    fprintf(file, "%s: train %s on %s tokens of %s up to %s", scenario->name, scenario->model.name, tokens,
-            scenario->data.lengths, context);
+    fprintf(file, "%s: train %s on ", scenario->name, scenario->model.name);
+    for (int32_t i = 0; i < question->n_phases; i++) {
+        fputs(i > 0 ? ", then " : "", file);
+        write_tokens(file, &question->phase[i]);
+    }
     if (!isnan(limit[LIMIT_DAYS]))
         fprintf(file, ", in %g days", limit[LIMIT_DAYS]);
     text_amount("$", limit[LIMIT_USD], amount);
@@ -186,6 +196,30 @@ static void write_plans(FILE *file, const struct answer *answer)
                     label_of(answer, row), row->plan_text, row->tight ? ", which fits only tightly" : "");
     }
     fputc('\n', file);
+}
+
+/** Write what each phase of the subject takes, and their sum. */
+static void write_phases(FILE *file, const struct answer *answer)
+{
+    const struct question *question = answer->question;
+    const struct candidate *subject = answer_subject(answer);
+    bool in_money = candidates_have_money(&answer->search.candidates);
+    char days[TEXT_AMOUNT_SIZE], cost[TEXT_AMOUNT_SIZE], label[TEXT_AMOUNT_SIZE];
+    for (int32_t i = 0; i <= question->n_phases && question->n_phases > 1; i++) {
+        struct candidate phase = *subject;
+        if (i < question->n_phases)
+            phase.row = candidate_phase_row(question, subject, i);
+        text_digits(phase.row.days, days);
+        text_amount(in_money ? "$" : "", candidate_cost(&phase, in_money), cost);
+        if (i < question->n_phases) {
+            fprintf(file, "phase %d, ", i + 1);
+            write_tokens(file, &question->phase[i]);
+            fprintf(file, ": %s days, %s%s, %.0f tokens/s/GPU, %s\n", days, cost, in_money ? "" : " GPU-hours",
+                    phase.row.tokens_per_s_per_gpu, phase.row.plan_text);
+        } else
+            fprintf(file, "the phases of the %s together: %s days, %s%s\n", label_of_pick(answer, PICK_SUBJECT, label),
+                    days, cost, in_money ? "" : " GPU-hours");
+    }
 }
 
 /** Write how sure the limits are. */
@@ -474,10 +508,10 @@ static void write_basis(FILE *file, const struct answer *answer)
 {
     const struct trace_candidate *row = &answer_subject(answer)->row;
     const struct price *price = &offer_of(answer, row)->scenario.price;
-    double delay = answer_subject(answer)->point->summary[row->system].token_delay;
+    double delay = answer_subject(answer)->token_delay;
     int32_t n_left_out = 0;
     for (int32_t i = 0; i < answer->search.n; i++)
-        n_left_out += answer->search.sizes[i].result == NULL;
+        n_left_out += answer->search.sizes[i].results == NULL;
     fprintf(file, "%d sizes on the critical path", answer->search.n - n_left_out);
     if (!isnan(answer_subject(answer)->contention))
         fprintf(file, "; SimGrid takes %+.1f%% for the answer", 100 * answer_subject(answer)->contention);
@@ -505,6 +539,28 @@ static void write_notes(FILE *file, const struct answer *answer)
     int32_t n = notes_of(answer->question, lines);
     for (int32_t i = 0; i < n; i++)
         fprintf(file, "%s\n", lines[i]);
+}
+
+/** Write both ends of a rate for each offer whose attention curve is scaled: of the answer, or of its last size. */
+static void write_scaled_attention(FILE *file, const struct answer *answer)
+{
+    const struct candidates *candidates = &answer->search.candidates;
+    const struct candidate *shown;
+    char line[ASSUMPTIONS_SIZE], label[TEXT_AMOUNT_SIZE];
+    for (int32_t offer = 0; offer < answer->question->n_offers; offer++) {
+        shown = answer_subject(answer);
+        for (int32_t i = 0; i < candidates->n && (shown == NULL || shown->row.offer != offer); i++)
+            if (candidates->at[i].row.offer == offer && candidates->at[i].row.fits &&
+                (i + 1 == candidates->n || candidates->at[i + 1].row.offer != offer))
+                shown = &candidates->at[i];
+        if (shown == NULL || shown->row.offer != offer)
+            continue;
+        snprintf(label, sizeof label, "%" PRId64 " node%s", shown->row.nodes, shown->row.nodes > 1 ? "s" : "");
+        const struct trace_summary ends = {.tokens_per_s_per_gpu = shown->row.tokens_per_s_per_gpu,
+                                           .tokens_per_s_per_gpu_flash2 = shown->flash2};
+        if (assumptions_scaled_attention(&answer->question->offers[offer].scenario, label, &ends, line))
+            fprintf(file, "%s\n", line);
+    }
 }
 
 /** Return whether a candidate is in the table without -v: the fastest system of each size, and the answer. If no system
@@ -574,12 +630,14 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
     FILE *file = check_memstream(&text, &n_bytes);
     write_question(file, answer);
     write_assumed(file, answer);
+    write_scaled_attention(file, answer);
     if (answer_subject(answer) != NULL) {
         write_picks(file, answer, verbose);
         write_chance(file, answer);
         if (answer->chosen < 0)
             write_misses(file, answer);
         write_plans(file, answer);
+        write_phases(file, answer);
         if (answer->chosen >= 0)
             write_ties(file, answer);
         write_amounts(file, answer);
@@ -599,10 +657,10 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
 
 void capacity_print(const struct answer *answer, bool verbose)
 {
-    struct text_limits limits = {CAPACITY_COLUMNS, 2,
-                                 verbose                     ? ALL_LINES
-                                 : answer->question->assumed ? CAPACITY_LINES + ASSUMED_LINES
-                                                             : CAPACITY_LINES};
+    const struct question *question = answer->question;
+    int32_t lines = CAPACITY_LINES + (question->assumed ? ASSUMED_LINES : 0) +
+                    (question->n_phases > 1 ? 1 + PHASE_LINES * question->n_phases : 0);
+    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : lines};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');
@@ -610,11 +668,29 @@ void capacity_print(const struct answer *answer, bool verbose)
     free(text);
 }
 
+/** Return what each phase of a candidate takes. */
+static json_t *json_of_phases(const struct question *question, const struct candidate *candidate)
+{
+    json_t *phases = json_array();
+    for (int32_t i = 0; i < question->n_phases; i++) {
+        const struct trace_candidate row = candidate_phase_row(question, candidate, i);
+        const struct phase *phase = &question->phase[i];
+        json_array_append_new(phases, json_pack("{s:f, s:I, s:s, s:f, s:f, s:o, s:o, s:s}", "tokens", phase->tokens,
+                                                "context", (json_int_t)phase->data.context, "lengths",
+                                                phase->data.lengths, "tokens_per_s_per_gpu", row.tokens_per_s_per_gpu,
+                                                "days", row.days, "usd", json_of_number(row.usd), "mwh",
+                                                json_of_number(row.mwh), "plan_text", row.plan_text));
+    }
+    return phases;
+}
+
 static json_t *json_of_candidate(const struct answer *answer, const struct candidate *candidate)
 {
     json_t *object = json_of_row(TRACE_CANDIDATES, &candidate->row, answer_name, answer);
     if (candidate->refusal != NULL)
         json_object_set_new(object, "refused", json_string(candidate->refusal));
+    if (candidate->row.fits && answer->question->n_phases > 1)
+        json_object_set_new(object, "phases", json_of_phases(answer->question, candidate));
     return object;
 }
 
@@ -678,7 +754,7 @@ void capacity_print_json(const struct answer *answer)
     for (int32_t i = 0; i < answer->search.candidates.n; i++)
         json_array_append_new(candidates, json_of_candidate(answer, &answer->search.candidates.at[i]));
     for (int32_t i = 0; i < answer->search.n; i++)
-        if (answer->search.sizes[i].result == NULL)
+        if (answer->search.sizes[i].results == NULL)
             json_array_append_new(left_out, json_pack("{s:s, s:I}", "offer",
                                                       answer->question->offers[answer->search.sizes[i].offer].name,
                                                       "nodes", (json_int_t)answer->search.sizes[i].nodes));

@@ -174,8 +174,7 @@ static bool read_curves(const struct device *device, const char *path, char text
     if (*copied == '\0')
         snprintf(text, CURVES, "%s", *measured != '\0' ? "measured" : "not told");
     else {
-        snprintf(text, CURVES, "of %.64s, %s chip", from,
-                 device_has_own_curves(scenario_data_dir(), device) ? "same" : "another");
+        snprintf(text, CURVES, "of %.64s, %s chip", from, device->own_curves ? "same" : "another");
         strcpy(own, measured);
     }
     return true;
@@ -185,8 +184,10 @@ static bool add_device(const char *name, struct listing *listing, struct error *
 {
     struct device device;
     char path[1024], curves[CURVES], own[CURVES];
-    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err) ||
-        !read_curves(&device, path, curves, own, err))
+    if (!device_read_sheet(scenario_data_dir(), name, &device, path, err))
+        return false;
+    device_follow_like(scenario_data_dir(), &device);
+    if (!read_curves(&device, path, curves, own, err))
         return false;
     add_text(listing, "device", "device", name);
     add_number(listing, "memory_bytes", "memory [GiB]", device.memory_bytes, gib, 1);

@@ -230,6 +230,9 @@ static void print_header(const struct report *report)
         printf("%s\n", line);
     if (assumptions_copied_curves(&scenario->device, line))
         printf("%s\n", line);
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        if (assumptions_scaled_attention(scenario, scenario->systems[i].label, &report->summaries[i], line))
+            printf("%s\n", line);
     putchar('\n');
 }
 

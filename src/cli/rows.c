@@ -367,6 +367,36 @@ bool rows_any(const struct rows *rows, const char *column)
     return any;
 }
 
+/** Return whether two rows differ in this swept key only. */
+static bool differ_in(const struct rows *rows, int32_t left, int32_t right, const char *key)
+{
+    bool only = true, differs = false;
+    for (int32_t c = rows->first_swept; c <= rows->first_swept + rows->n_swept; c++) {
+        bool same = strcmp(cell(rows, left, c), cell(rows, right, c)) == 0,
+             is_key = strcmp(rows->file.columns[c], key) == 0;
+        only = only && (same || is_key);
+        differs = differs || (!same && is_key);
+    }
+    return only && differs;
+}
+
+bool rows_unchanged(const struct rows *rows, const char *key)
+{
+    enum { MOST_COMPARED = 1000 }; /* pairs grow with its square */
+    bool any = false;
+    for (int32_t i = 0; rows->n <= MOST_COMPARED && i < rows->n; i++)
+        for (int32_t j = i + 1; j < rows->n; j++) {
+            if (!differ_in(rows, rows->row[i], rows->row[j], key))
+                continue;
+            double one = number_of(rows, rows->row[i], "time_mean_s"),
+                   other = number_of(rows, rows->row[j], "time_mean_s");
+            if (fabs(one / other - 1) > 1e-9)
+                return false;
+            any = true;
+        }
+    return any;
+}
+
 /** Return whether more of a column is better. Less of any other column is. */
 static bool more_is_better(const char *column)
 {
@@ -465,6 +495,7 @@ static const struct {
     {"tokens/s", "tokens_per_s", "%.0f", 1, true},
     {"tokens/s/GPU", "tokens_per_s_per_gpu", "%.1f", 1, true},
     {"+/-", "tokens_per_s_per_gpu_interval", "%.1f", 1, true},
+    {"flash2", "tokens_per_s_per_gpu_flash2", "%.1f", 1, true},
     {"MFU [%]", "mfu", "%.2f", 100, true},
     {"bubble [%]", "bubble_fraction", "%.2f", 100, true},
     {"peak [GiB]", "peak_bytes", "%.2f", 1 / TEXT_GIB, false},
@@ -481,6 +512,12 @@ static void shown_text(const struct rows *rows, int32_t row, int i, char text[CE
         snprintf(text, CELL, shown[i].format, shown[i].scale * number);
     else
         strcpy(text, "-");
+}
+
+/** Return whether the table has one of `shown`: with flash2 only if it is the other end of a scaled attention curve. */
+static bool is_shown(const struct rows *rows, int i)
+{
+    return strcmp(shown[i].head, "flash2") != 0 || rows_any(rows, shown[i].column);
 }
 
 /** Return whether the table needs a column for a column by which rows are compared. */
@@ -512,6 +549,8 @@ static void add_row(struct text_table *table, const struct rows *rows, int32_t r
     if (any_joined(rows))
         text_table_cell(table, "%d", rows->replicates[row]);
     for (int i = 0; i < N_SHOWN; i++) {
+        if (!is_shown(rows, i))
+            continue;
         shown_text(rows, row, i, text);
         text_table_cell(table, "%s", text);
     }
@@ -532,7 +571,8 @@ void rows_print(const struct rows *rows, int32_t most)
     if (any_joined(rows))
         text_table_column(&table, "replicates", ">");
     for (int i = 0; i < N_SHOWN; i++)
-        text_table_column(&table, shown[i].head, ">");
+        if (is_shown(rows, i))
+            text_table_column(&table, shown[i].head, ">");
     for (int i = 0; i < rows->n_compared; i++)
         if (is_extra(rows, rows->compared[i]))
             text_table_column(&table, rows->file.columns[rows->compared[i]], ">");
@@ -545,6 +585,9 @@ void rows_print(const struct rows *rows, int32_t most)
     text_table_print(&table, stdout, 0);
     if (rows->n > most)
         printf("... %d more rows\n", rows->n - most);
+    if (rows_any(rows, "tokens_per_s_per_gpu_flash2"))
+        puts("flash2: tokens/s/GPU with flash2's curve and the same plan; attention of these chips is not measured: "
+             "the curve\nis another chip's, scaled to the peak");
 }
 
 /** Add cells of a row to an object under the names of their columns. An id is text. */

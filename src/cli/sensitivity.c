@@ -14,11 +14,12 @@
 #include "cli/answer.h"
 #include "cli/commands.h"
 #include "scenario/scenario_read.h"
+#include "simulate/assumptions.h"
 #include "trace/csv.h"
 #include "trace/json.h"
 #include "trace/output.h"
 
-enum { COLUMNS = 100, LINES = 20, MOST_CELLS = 3 };
+enum { COLUMNS = 100, LINES = 20, MOST_CELLS = 3, MOST_TIES = 3 };
 static const char csv_begin[] = "change,set,system,";
 
 struct arguments {
@@ -52,7 +53,8 @@ static const char *winner_of(const struct sensitivity_change *change)
     return change->rows->winner != NULL ? change->rows->winner : "none";
 }
 
-/** Add the row of a change, which ends with the system that wins instead, and with -v with the reason of a refusal. */
+/** Add the row of a change, which ends with the system that wins instead or ties, and with -v with the reason of a
+ * refusal. */
 static void add_row(struct text_table *table, const struct sensitivity *sensitivity, int32_t index, bool verbose)
 {
     const struct sensitivity_change *change = &sensitivity->changes[index];
@@ -63,10 +65,14 @@ static void add_row(struct text_table *table, const struct sensitivity *sensitiv
         write_cell(&change->rows[i], index > 0, text);
         text_table_cell(table, "%s", text);
     }
-    bool changes = index > 0 && change->rows->winner_changes;
+    bool changes = index > 0 && change->rows->winner_changes, ties = *change->tie != '\0';
     int bytes = verbose && refusal != NULL ? (int)strcspn(refusal, "\n") : 0;
-    text_table_cell(table, "%s%s%s%.*s", changes ? "first: " : "", changes ? winner_of(change) : "",
-                    changes && bytes > 0 ? "  " : "", bytes, bytes > 0 ? refusal : "");
+    text_table_cell(table, "%s%s%s%.*s",
+                    changes ? "first: "
+                    : ties  ? "tie: "
+                            : "",
+                    changes ? winner_of(change) : change->tie, changes && bytes > 0 ? "  " : "", bytes,
+                    bytes > 0 ? refusal : "");
 }
 
 static void print_table(const struct sensitivity *sensitivity, int32_t n_rows, bool verbose)
@@ -85,17 +91,61 @@ static void print_table(const struct sensitivity *sensitivity, int32_t n_rows, b
     text_table_print(&table, stdout, verbose ? 0 : COLUMNS);
 }
 
-/** Write which changes move another system to the first place, and where the model's error comes from. */
+/** Return the first system's tokens/s over those of the best other one; NaN: one of both does not fit. */
+static double lead_of(const struct sensitivity *sensitivity, const struct sensitivity_change *change)
+{
+    double other = NAN;
+    for (int32_t i = 1; i < sensitivity->n_systems; i++)
+        if (change->rows[i].fits)
+            other = fmax(other, change->rows[i].tokens_per_s_per_gpu);
+    return change->rows->fits ? change->rows->tokens_per_s_per_gpu / other : NAN;
+}
+
+/** Write the lead of the winner, unless it has to share its place, and with which change it is least. */
+static void write_lead(FILE *file, const struct sensitivity *sensitivity)
+{
+    double now = lead_of(sensitivity, &sensitivity->changes[0]), least = now;
+    const char *with = NULL;
+    if (isnan(now) || sensitivity->changes[0].rows[1].rank == 1)
+        return;
+    for (int32_t i = 1; i < sensitivity->n; i++) {
+        double lead = lead_of(sensitivity, &sensitivity->changes[i]);
+        with = lead < least - 0.005 ? sensitivity->changes[i].rows->change : with;
+        least = lead < least - 0.005 ? lead : least;
+    }
+    fprintf(file, "; its lead is %.2fx", now);
+    if (with != NULL)
+        fprintf(file, ", the least %.2fx with %s", least, with);
+}
+
+/** Write which changes move another system to the first place, or make it share this place. */
+static void write_winners(FILE *file, const struct sensitivity *sensitivity)
+{
+    int32_t n = 0, n_ties = 0;
+    for (int32_t i = 1; i < sensitivity->n; i++)
+        if (sensitivity->changes[i].rows->winner_changes)
+            fprintf(file, "%s%s (%s)",
+                    n++ > 0 ? ", " : "the winner changes with: ", sensitivity->changes[i].rows->change,
+                    winner_of(&sensitivity->changes[i]));
+    for (int32_t i = 1; i < sensitivity->n; i++)
+        if (*sensitivity->changes[i].tie != '\0' && n_ties++ < MOST_TIES)
+            fprintf(file, "%s%s (%s)",
+                    n_ties > 1 ? ", "
+                    : n > 0    ? "; it ties with: "
+                               : "the winner ties with: ",
+                    sensitivity->changes[i].rows->change, sensitivity->changes[i].tie);
+    if (n_ties > MOST_TIES)
+        fprintf(file, " and %d more", n_ties - MOST_TIES);
+    fputs(n + n_ties == 0 ? "no change alone changes the winner" : "", file);
+    if (n + n_ties == 0)
+        write_lead(file, sensitivity);
+    fputc('\n', file);
+}
+
+/** Write what becomes of the winner, and where the model's error comes from. */
 static void write_verdict(FILE *file, const struct sensitivity *sensitivity)
 {
-    int32_t n = 0;
-    for (int32_t i = 1; i < sensitivity->n; i++) {
-        const struct sensitivity_change *change = &sensitivity->changes[i];
-        if (change->rows->winner_changes)
-            fprintf(file, "%s%s (%s)", n++ > 0 ? ", " : "the winner changes with: ", change->rows->change,
-                    winner_of(change));
-    }
-    fputs(n == 0 ? "no change alone changes the winner\n" : "\n", file);
+    write_winners(file, sensitivity);
     const struct model_error *error = &sensitivity->error;
     const struct trace_sensitivity *first = &sensitivity->changes[0].rows[0];
     fprintf(file, "model error: mean %+.1f%%, deviation %.1f%%, %s; it moves all systems alike", 100 * error->bias,
@@ -121,7 +171,13 @@ static void print_text(const struct sensitivity *sensitivity, const struct scena
     text_print_clipped(COLUMNS, "%s: %s on %d x %s, tokens/s/GPU on the critical path, one change at a time",
                        scenario->name, scenario->model.name, platform_n_gpus(&scenario->platform),
                        scenario->device.name);
-    int32_t n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits), n = sensitivity->n;
+    const struct point_result *base = &sensitivity->questions.at[0].result;
+    int32_t first = base->standings[0].system;
+    char note[ASSUMPTIONS_SIZE] = "";
+    assumptions_scaled_attention(scenario, base->label[first], &base->summary[first], note);
+    text_print_wrapped(note, &limits);
+    int32_t n = sensitivity->n,
+            n_rows = LINES - 3 - text_wrapped_lines(verdict, &limits) - text_wrapped_lines(note, &limits);
     n_rows = verbose || n <= n_rows + 1 ? n : n_rows;
     print_table(sensitivity, n_rows, verbose);
     if (n_rows < n)
@@ -142,9 +198,9 @@ static json_t *json_of_change(const struct sensitivity *sensitivity, const struc
                                         "fits", row->fits, "tight", row->tight, "tokens_per_s_per_gpu",
                                         row->tokens_per_s_per_gpu, "gain", json_of_number(row->gain)));
     }
-    return json_pack("{s:s, s:s, s:f, s:s?, s:s?, s:b, s:o}", "name", first->change, "set", first->set, "memory_factor",
-                     change->memory, "refused", first->refused, "winner", first->winner, "winner_changes",
-                     first->winner_changes, "systems", systems);
+    return json_pack("{s:s, s:s, s:f, s:s?, s:s?, s:b, s:s, s:o}", "name", first->change, "set", first->set,
+                     "memory_factor", change->memory, "refused", first->refused, "winner", first->winner,
+                     "winner_changes", first->winner_changes, "tie", first->tie, "systems", systems);
 }
 
 static void print_json(const struct sensitivity *sensitivity, const struct scenario *scenario)

@@ -12,6 +12,7 @@
 #include "document/document_set.h"
 #include "document/quantity.h"
 #include "scenario/scenario_read.h"
+#include "simulate/assumptions.h"
 #include "trace/json.h"
 
 enum { MOST_ROWS = 100, MAX_JOBS = 4096 };
@@ -217,8 +218,26 @@ static void report_outcome(const struct manifest *manifest, const struct driver_
     }
 }
 
-static bool print_results(const struct manifest *manifest, const struct options *options, int32_t n_failed,
-                          struct error *err)
+/** Say for each swept key of the fabric that changes no time why it does not. */
+static bool print_unused_fabric(struct sweep_runner *runner, const struct rows *rows, struct error *err)
+{
+    static const char *const keys[] = {"platform.topology", "platform.leaf", "platform.oversubscription"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct scenario scenario = {0};
+        const struct lengths *lengths;
+        uint64_t id;
+        if (!rows_unchanged(rows, keys[i]))
+            continue;
+        if (!sweep_runner_point(runner, 0, &scenario, &lengths, &id, err))
+            return false;
+        printf("%s changes no time: %s\n", keys[i], assumptions_unused_fabric(&scenario, keys[i]));
+        scenario_free(&scenario);
+    }
+    return true;
+}
+
+static bool print_results(struct sweep_runner *runner, const struct manifest *manifest, const struct options *options,
+                          int32_t n_failed, struct error *err)
 {
     struct rows rows;
     if (n_failed == manifest->n_points && !options->json) /* there is no row */
@@ -227,8 +246,10 @@ static bool print_results(const struct manifest *manifest, const struct options 
     bool ok = rows_open(path, &rows, err);
     if (ok && options->json)
         rows_print_points(&rows, manifest->name);
-    else if (ok)
+    else if (ok) {
         rows_print(&rows, MOST_ROWS);
+        ok = print_unused_fabric(runner, &rows, err);
+    }
     rows_close(&rows);
     free(path);
     return ok;
@@ -253,7 +274,7 @@ static bool run(struct sweep_runner *runner, const struct manifest *manifest, co
                 outcome.n_points);
     if (ok && !options->quiet)
         report_outcome(manifest, driver, &outcome, manifest->command);
-    ok = ok && (driver->shard.n > 0 || print_results(manifest, options, outcome.n_failed, err));
+    ok = ok && (driver->shard.n > 0 || print_results(runner, manifest, options, outcome.n_failed, err));
     if (ok && outcome.n_failed > 0)
         *err = outcome.failures;
     return ok && outcome.n_failed == 0;

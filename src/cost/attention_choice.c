@@ -24,10 +24,17 @@ void attention_choice_seconds(const struct model *model, const struct device *de
 enum device_attention attention_choice_fastest(const struct device *device, const double seconds[DEVICE_N_CURVES])
 {
     enum device_attention fastest = DEVICE_FLASH2;
-    for (enum device_attention kernel = 0; device->own_curves && kernel < DEVICE_N_CURVES; kernel++)
+    bool all = device->own_curves || device->compute_capability >= ATTENTION_CHOICE_CAPABILITY;
+    for (enum device_attention kernel = 0; all && kernel < DEVICE_N_CURVES; kernel++)
         if (seconds[kernel] < seconds[fastest])
             fastest = kernel;
     return fastest;
+}
+
+bool attention_choice_is_scaled(const struct scenario *scenario)
+{
+    return !scenario->device.own_curves && scenario->attention != DEVICE_FLASH2 &&
+           scenario->attention == (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
 }
 
 void attention_choice_resolve(struct scenario *scenario, const struct lengths *lengths)

@@ -71,6 +71,10 @@ static const struct schema_key sheet[] = {
      "multiprocessors that tiles run on; 0: work divides evenly", FIELD(multiprocessors)},
     KEY("tensor_flop_per_clock", "-", 0, 1e6, "0",
         "FLOPs a clock of a multiprocessor, bf16 dense; 0: those of the device under like", tensor_flop_per_clock),
+    KEY("compute_capability", "-", 0, 100, "0",
+        "version of the chip's instructions by NVIDIA (9.0: Hopper), which says what attention kernels it may have; 0: "
+        "that of the device under like",
+        compute_capability),
     {"nvls", SCHEMA_BOOL, "-", 0, 0, "true", NULL, "the switches of NVLink add up", FIELD(nvls)},
     {"rows", SCHEMA_TEXT, "-", 0, 0, "", NULL,
      "words in the column gpu of its measurements; word@bandwidth: rows of the same chip with other memory",
@@ -182,18 +186,24 @@ static bool same_chip(const struct device *device, const struct device *like)
            (device->tensor_flop_per_clock <= 0 || like->tensor_flop_per_clock == device->tensor_flop_per_clock);
 }
 
-bool device_has_own_curves(const char *data_dir, const struct device *device)
+void device_follow_like(const char *data_dir, struct device *device)
 {
     enum { MOST_STEPS = 8 }; /* a device may name itself */
     struct device like = *device;
+    device->own_curves = true;
+    strcpy(device->curves_of, device->name);
     for (int i = 0; i < MOST_STEPS && *like.like != '\0'; i++) {
         char path[1024], name[sizeof like.like];
         struct error unknown = {0};
         strcpy(name, like.like);
-        if (!device_read_sheet(data_dir, name, &like, path, &unknown) || !same_chip(device, &like))
-            return false;
+        if (!device_read_sheet(data_dir, name, &like, path, &unknown))
+            break;
+        device->own_curves = device->own_curves && same_chip(device, &like);
+        device->compute_capability =
+            device->compute_capability > 0 ? device->compute_capability : like.compute_capability;
+        strcpy(device->curves_of, like.name);
     }
-    return *like.like == '\0';
+    device->own_curves = device->own_curves && *like.like == '\0';
 }
 
 /** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
@@ -224,7 +234,7 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     document_free(&document);
     if (!ok)
         return false;
-    device->own_curves = device_has_own_curves(data_dir, device);
+    device_follow_like(data_dir, device);
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
         if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)

@@ -184,7 +184,9 @@ struct device {
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
     char power[64]; /* power of its nodes, a name of model/power; "": unknown */
-    bool own_curves;             /* device_has_own_curves; device_read fills it in */
+    double compute_capability;   /* of NVIDIA's chips, 9.0; 0: that of `like` */
+    bool own_curves;             /* the curves were measured on its chip; device_follow_like fills in these two */
+    char curves_of[64];          /* device at the end of `like`, which was measured */
     double node_nic_bytes_per_s; /* these four are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
     double node_numa_bytes_per_s;
@@ -212,8 +214,11 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
 /** Read only the data sheet; curves are neither required nor read. @param path  [1024]: receives the file's path */
 bool device_read_sheet(const char *data_dir, const char *name, struct device *device, char *path, struct error *err);
 
-/** Return whether curves were measured on the device's chip. Each device that `like` leads to must have this chip. */
-bool device_has_own_curves(const char *data_dir, const struct device *device);
+/**
+ * Follow `like` to the device that was measured, and fill in what this one takes from there: compute_capability,
+ * curves_of, own_curves. The curves are its own if each device on the way has its chip.
+ */
+void device_follow_like(const char *data_dir, struct device *device);
 
 /** Write the curves as YAML lines that device_read reads. */
 void device_write_curves(FILE *file, const struct device *device);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -67,7 +68,7 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     }
     if (scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, seconds))
         return false;
-    if (!scenario->device.own_curves) {
+    if (!scenario->device.own_curves && !attention_choice_is_scaled(scenario)) {
         snprintf(line, ASSUMPTIONS_SIZE,
                  "attention %s is the choice of `fastest`, since device %s has no attention curves of its own chip",
                  name[scenario->attention], scenario->device.name);
@@ -78,9 +79,10 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     snprintf(
         line, ASSUMPTIONS_SIZE,
         "attention %s takes the least time of %s, %s and %s on the first batch (time of attention alone: %s %.0f%% "
-        "more, %s %.0f%%)",
+        "more, %s %.0f%%)%s",
         name[scenario->attention], name[0], name[1], name[2], name[others[0]],
-        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1));
+        100 * (seconds[others[0]] / fastest_s - 1), name[others[1]], 100 * (seconds[others[1]] / fastest_s - 1),
+        scenario->device.own_curves ? "" : ", by curves of another chip, each the same share of the peak");
     return true;
 }
 
@@ -342,6 +344,23 @@ bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTION
     return *device->like != '\0';
 }
 
+bool assumptions_scaled_attention(const struct scenario *scenario, const char *label,
+                                  const struct trace_summary *summary, char line[ASSUMPTIONS_SIZE])
+{
+    char kernel[SCHEMA_WORD_BYTES] = "best attention", now[TEXT_NUMBER_SIZE], flash2[TEXT_NUMBER_SIZE];
+    if (isnan(summary->tokens_per_s_per_gpu_flash2))
+        return false;
+    if (scenario->attention != DEVICE_FASTEST)
+        schema_choice_name(DEVICE_ATTENTION, scenario->attention, kernel);
+    text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, now);
+    text_number(summary->tokens_per_s_per_gpu_flash2, summary->tokens_per_s_per_gpu_flash2 < 100, flash2);
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "attention of %s is not measured: %s's %s curve, scaled to its peak; %s: %s tokens/s/GPU, with flash2's "
+             "curve and the same plan %s",
+             scenario->device.name, scenario->device.curves_of, kernel, label, now, flash2);
+    return true;
+}
+
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
     const struct platform *platform = &scenario->platform;
@@ -362,6 +381,20 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     else
         return false;
     return true;
+}
+
+const char *assumptions_unused_fabric(const struct scenario *scenario, const char *key)
+{
+    const struct platform *platform = &scenario->platform;
+    if (scenario->engine == SCENARIO_CRITICAL_PATH)
+        return "the critical path has no contention; `engine: simgrid` has";
+    if (!platform->keys.contention)
+        return "the platform has no contention";
+    if (strcmp(key, "platform.leaf") != 0 && platform_n_leaves(platform) == 1)
+        return "all nodes are on one leaf switch, so no transfer crosses the spine";
+    if (strcmp(key, "platform.oversubscription") != 0 && platform->keys.oversubscription <= 1)
+        return "with oversubscription 1 the links above leaf switches carry all that NICs send, so that NICs limit";
+    return "the links above leaf switches suffice for these transfers";
 }
 
 /* what happens to documents over the context, by enum scenario_long */

@@ -14,9 +14,19 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 /** Return whether curves of the device are copied from another one. A sentence then says so, and how sure they are. */
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE]);
 
+/**
+ * Return whether attention's curve is another chip's, scaled (cost/attention_choice.h). A sentence then gives both ends
+ * of a system's rate: with that curve, and with flash2's.
+ */
+bool assumptions_scaled_attention(const struct scenario *scenario, const char *label,
+                                  const struct trace_summary *summary, char line[ASSUMPTIONS_SIZE]);
+
 /** Return whether `platform.oversubscription` is above 1 and slows no transfer, or not those of zero2 and zero3. A
  * sentence says why. */
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
+
+/** Return why a key of the fabric above the NICs (`platform.topology`, `leaf`, `oversubscription`) changes no time. */
+const char *assumptions_unused_fabric(const struct scenario *scenario, const char *key);
 
 /** Return whether at least 1% of the documents are longer than the context. A sentence then says so. */
 bool assumptions_long_documents(const struct scenario_data *data, const struct lengths *lengths,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/attention_choice.h"
 #include "cost/cache.h"
 
 enum { MOST_CHILDREN = 8 };
@@ -191,6 +192,27 @@ static struct runner runner_of(const struct scenario *scenario, const struct len
                                    .system = system->system}};
 }
 
+/** Run iteration 0 of all systems with flash2. It is the other end of a scaled attention curve. */
+static bool run_flash2(const struct scenario *scenario, const struct lengths *lengths, struct point *point,
+                       struct error *err)
+{
+    struct scenario one = *scenario;
+    struct point other = {0};
+    one.attention = DEVICE_FLASH2;
+    one.engine = SCENARIO_CRITICAL_PATH;
+    one.trace = SCENARIO_TRACE_NONE;
+    one.warm_up = 0;
+    one.measured = 1;
+    bool ok = point_run(&one, lengths, &(struct point_options){0}, &other, err);
+    for (int32_t i = 0; ok && i < point->n_systems; i++) {
+        const struct trace_iteration *scaled = &point->systems[i].iterations[0].row,
+                                     *flash2 = &other.systems[i].iterations[0].row;
+        point->systems[i].flash2 = flash2->model_flop / flash2->time_s / (scaled->model_flop / scaled->critical_path_s);
+    }
+    point_free(&other);
+    return ok;
+}
+
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct point_options *options,
                struct point *point, struct error *err)
 {
@@ -207,8 +229,9 @@ bool point_run(const struct scenario *scenario, const struct lengths *lengths, c
         system->system = system_find(system->entry->name, err);
         struct runner runner = runner_of(scenario, lengths, options, system);
         ok = system->system != NULL && run_system(&runner, options, err);
+        system->flash2 = NAN;
     }
-    return ok;
+    return ok && (!attention_choice_is_scaled(scenario) || run_flash2(scenario, lengths, point, err));
 }
 
 /** Return how far from the mean an iteration's time is, relative to it, summed over systems. */

@@ -135,6 +135,7 @@ static void add_rates(const struct scenario *scenario, const struct point *point
     summary->time_p95_s = gsl_stats_quantile_from_sorted_data(time_s, 1, n, 0.95);
     summary->tokens_per_s_per_gpu = tokens / total_s / gpus;
     summary->tokens_per_s_per_gpu_interval = interval_of_tokens(measured, (int32_t)n) / gpus;
+    summary->tokens_per_s_per_gpu_flash2 = system->flash2 * summary->tokens_per_s_per_gpu;
     summary->tokens_per_s = summary->tokens_per_s_per_gpu * gpus;
     summary->token_delay = delayed / tokens;
     summary->mfu = mfu_of(scenario, system);
