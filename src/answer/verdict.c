@@ -54,9 +54,11 @@ static void write_data(FILE *file, const struct scenario_data *data)
     const char *plural = data->global_batch == 1 ? "" : "s";
     const char *lengths = scenario_lists_lengths(data) ? "listed" : data->lengths;
     text_number((double)data->context, 0, context);
-    text_number((double)(data->global_batch_tokens > 0 ? data->global_batch_tokens : data->global_batch), 0, batch);
-    if (data->global_batch_tokens > 0)
-        fprintf(file, "at least %s tokens of %s documents up to %s", batch, lengths, context);
+    int64_t n_sequences = data->global_batch_tokens / data->context;
+    text_number((double)(n_sequences > 0 ? n_sequences : data->global_batch), 0, batch);
+    if (n_sequences > 0)
+        fprintf(file, "%s sequence%s of %s tokens packed from %s documents", batch, n_sequences == 1 ? "" : "s",
+                context, lengths);
     else if (strcmp(data->lengths, "fixed") == 0)
         fprintf(file, "%s sequence%s of %s tokens", batch, plural, context);
     else
