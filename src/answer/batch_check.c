@@ -68,7 +68,7 @@ static void begin_part(FILE *file, int *n_parts)
 static void write_few(FILE *file, const struct scenario *scenario, const struct filling *least, int *n_parts)
 {
     int64_t factor = 1;
-    if (least->label == NULL || least->filled >= ENOUGH_MICRO_BATCHES)
+    if (least->label == NULL || round(least->filled) >= ENOUGH_MICRO_BATCHES)
         return;
     while (least->filled * (double)factor < ENOUGH_MICRO_BATCHES)
         factor *= 2;

@@ -10,8 +10,8 @@
 /**
  * Write one sentence with what is wrong, and the number that would do. Nothing is written if all is well.
  *
- * 1. Pipelines of a system have no sample, or fewer than four micro-batches on average. The batch that would do is the
- *    batch times a power of two.
+ * 1. Pipelines of a system have no sample, or fewer than four micro-batches, by the rounded mean. The batch that would
+ * do is the batch times a power of two.
  * 2. Over 5% of a system's micro-batches are padding only. The batch without them is the nearest number of whole rounds
  *    of its pipelines, and at least four rounds.
  * 3. An interval comes from two or three iterations.
