@@ -153,11 +153,11 @@ class Trace:
         return found.pop() if len(found) == 1 else None
 
     def batch(self, documents):
-        """'512 documents', or of data.global_batch_tokens 'at least 16Mi tokens'."""
+        """'512 documents', or of data.global_batch_tokens '16Mi tokens of whole sequences'."""
         if int(documents) > 0:
             return f"{documents} documents"
         tokens = self.shared("global_batch_tokens")
-        return f"at least {ki(int(tokens))} tokens" if tokens else None
+        return f"{ki(int(tokens))} tokens of whole sequences" if tokens else None
 
     def setting(self):
         """'llama-13b on 128 x h800 (hopper-16x8), github lengths up to 64Ki tokens, 512 documents', without what is swept."""

@@ -14,7 +14,8 @@ from program import SCRATCH, fresh, run, write
 sys.path.insert(0, str(SOURCE / "analysis"))
 from common import Trace  # noqa: E402
 
-TOKENS = 192 * 1024
+TOKENS, CONTEXT = 192 * 1024, 32 * 1024
+SEQUENCES = TOKENS // CONTEXT
 BY_TOKENS = SMALL.replace("global_batch: 48", "global_batch_tokens: 192Ki").replace(
     "systems:\n", "plan_space: {tp: [2, 4], recompute: norm+activation}\nsystems:\n  - {name: wlb-llm, plan: auto}\n"
     "  - {name: best-fit, label: searched, plan: auto}\n")
@@ -39,7 +40,7 @@ class BatchTokens(unittest.TestCase):
         self.assertGreater(len(set.union(*batches.values())), 1)
         for row in self.iterations:
             if row["delayed_tokens"] == 0 and row["system"] > 0:
-                self.assertTrue(TOKENS <= row["tokens"] < TOKENS + 2**21)
+                self.assertTrue(TOKENS // 2 < row["tokens"] <= TOKENS)
         told = json.loads(run("lengths", write("small.yaml", BY_TOKENS), "--json").stdout)
         measured = self.iterations[(self.iterations["measured"] == 1) & (self.iterations["system"] == 1)]
         self.assertEqual(told["tokens"], measured["tokens"].sum())
@@ -48,20 +49,18 @@ class BatchTokens(unittest.TestCase):
     def test_batch_tokens__are_named_where_documents_were(self):
         self.assertEqual((self.attributes["global_batch"], self.attributes["global_batch_tokens"]), (0, TOKENS))
         report = run("run", write("small.yaml", BY_TOKENS), "--quiet", "--output", SCRATCH / "report").stdout
-        self.assertIn(f"at least {TOKENS:,} tokens of github documents", report.splitlines()[0])
-        self.assertIn(f"at least {TOKENS} tokens", run("lengths", write("small.yaml", BY_TOKENS)).stdout.splitlines()[0])
-        self.assertTrue(Trace(self.path).setting().endswith(", at least 192Ki tokens"))
+        self.assertIn(f"{SEQUENCES} sequences of {CONTEXT:,} tokens packed from github documents", report.splitlines()[0])
+        self.assertIn(f"of {SEQUENCES} packed sequences,", run("lengths", write("small.yaml", BY_TOKENS)).stdout.splitlines()[0])
+        self.assertTrue(Trace(self.path).setting().endswith(", 192Ki tokens of whole sequences"))
         subprocess.run([sys.executable, SOURCE / "analysis/lengths.py", self.path], check=True, capture_output=True)
 
     def test_batch_tokens__a_plan_and_a_graph_have_the_documents_of_their_iteration(self):
         scenario = write("small.yaml", BY_TOKENS)
         done = run("plan", scenario, "--iteration", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for system in json.loads(done.stdout)["systems"][1:]:
-            samples = system["samples"]
-            last = samples[-1]["document"]
-            self.assertGreaterEqual(sum(sample["tokens"] for sample in samples), TOKENS)
-            self.assertLess(sum(sample["tokens"] for sample in samples if sample["document"] < last), TOKENS)
+        batches = [system["samples"] for system in json.loads(done.stdout)["systems"][1:]]
+        self.assertTrue(all(samples == batches[0] for samples in batches))
+        self.assertTrue(TOKENS // 2 < sum(sample["tokens"] for sample in batches[0]) <= TOKENS)
         done = run("export", scenario, "--dag", "dot", "--quiet", "--system", "best-fit")
         self.assertEqual((done.returncode, done.stdout[:8]), (0, "digraph "))
 

@@ -152,6 +152,24 @@ class Verdict(unittest.TestCase):
         self.assertAlmostEqual(float(waits[1]), delay, delta=0.005)
         self.assertIn("may be too good: compare MFU", text)
 
+    def test_verdict__says_first_that_a_doubled_batch_changes_the_winner(self):
+        """128 documents fill 8 or so sequences of four pipelines, so best-fit pads. In a run by hand of 256 it does not lose."""
+        lab = "\n".join(("name: lab", "model: llama3-8b", "device: h100-sxm",
+                         "platform: {nodes: 4, gpus_per_node: 8, nic: 200Gbps}",
+                         "data: {lengths: github, context: 64Ki, global_batch: 128}", "engine: critical-path",
+                         "systems:", "  - {name: best-fit, plan: {tp: 2, pp: 1, cp: 4, recompute: norm+activation}}",
+                         "  - {name: slimpack, plan: {tp: 2, pp: 1, cp: 1, recompute: norm+activation}}", ""))
+        path = write("lab.yaml", lab)
+        points = [json_of(path, "--set", f"data.global_batch={batch}",
+                          "--set", f"iterations={{warm_up: 5, measured: {measured}}}")
+                  for batch, measured in ((128, 20), (256, 10))]
+        rates = [{system["label"]: system["mfu"] for system in point["systems"]} for point in points]
+        before, after = (rate["slimpack"] / rate["best-fit"] for rate in rates)
+        self.assertIn(f"with 256 documents and these plans slimpack and best-fit tie ({after:.2f}x, not {before:.2f}x)",
+                      points[0]["verdict"][0])
+        self.assertIn("256 documents would give 4", points[0]["verdict"][0])
+        self.assertEqual((points[0]["ties"], sorted(points[1]["ties"])), ([], ["best-fit", "slimpack"]))
+
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))
         self.assertEqual([rank for rank, _, _ in ranking(text)], [1, 1])

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "document/document_read.h"
 #include "harness.h"
+#include "lengths/bins.h"
 #include "lengths/law.h"
 #include "lengths/lengths.h"
 
@@ -332,38 +333,55 @@ TEST(length_scale__leaves_a_token_and_comes_before_the_cut)
     lengths_close(&lengths);
 }
 
-/* By tokens, a batch has the first documents of a larger batch, up to the one that reaches the number. */
-TEST(batch_of_tokens__ends_with_the_document_that_reaches_them)
+/** Return the bins of best-fit decreasing for the first n samples. */
+static int32_t bins_of(const struct batch *batch, int32_t n, int64_t context)
 {
-    static const int32_t treatments[] = {SCENARIO_CUT, SCENARIO_DROP, SCENARIO_TRUNCATE};
-    for (int t = 0; t < 3; t++) {
-        struct scenario_data data = data_of("github", 8 * K, treatments[t], 2000), by_tokens = data;
-        by_tokens.global_batch = 0;
-        by_tokens.global_batch_tokens = 100000;
-        struct lengths lengths = open_lengths(&by_tokens);
-        for (int64_t iteration = 0; iteration < 20; iteration++) {
-            struct batch larger, batch;
-            lengths_draw(&lengths, &data, 7, iteration, &larger);
-            lengths_draw(&lengths, &by_tokens, 7, iteration, &batch);
-            CHECK_TRUE(batch.n_samples < larger.n_samples && batch.n_tokens >= 100000);
-            int64_t tokens = 0, before_last = 0;
-            for (int32_t i = 0; i < batch.n_samples; i++) {
-                CHECK_TRUE(batch.tokens[i] == larger.tokens[i] && batch.document[i] == larger.document[i]);
-                tokens += batch.tokens[i];
-                before_last += batch.document[i] < batch.n_documents - 1 ? batch.tokens[i] : 0;
-            }
-            CHECK_EQUAL(tokens, batch.n_tokens);
-            CHECK_TRUE(before_last < 100000);
-            CHECK_EQUAL(batch.document[batch.n_samples - 1], batch.n_documents - 1);
-            CHECK_EQUAL(larger.document[batch.n_samples], batch.n_documents);
-            batch_free(&larger);
-            batch_free(&batch);
-        }
-        lengths_close(&lengths);
-    }
+    int32_t *order = bins_order(batch->tokens, n), *bin = check_malloc((size_t)n * sizeof *bin);
+    int32_t n_bins = bins_pack(batch->tokens, order, n, (int32_t)context, bin);
+    free(order);
+    free(bin);
+    return n_bins;
 }
 
-/* 20Ki tokens are two and a half documents of 8Ki, so a batch has three. */
+/** Check that a batch of so many tokens has the first samples that fill `n_bins` bins, and no more. */
+static void check_sequences(int64_t global_batch_tokens, int32_t long_documents, int32_t n_bins)
+{
+    struct scenario_data data = data_of("github", 32 * K, long_documents, 4000), by_tokens = data;
+    by_tokens.global_batch = 0;
+    by_tokens.global_batch_tokens = global_batch_tokens;
+    struct lengths lengths = open_lengths(&by_tokens);
+    for (int64_t iteration = 0; iteration < 20; iteration++) {
+        struct batch larger, batch;
+        lengths_draw(&lengths, &data, 7, iteration, &larger);
+        lengths_draw(&lengths, &by_tokens, 7, iteration, &batch);
+        int32_t n = batch.n_samples;
+        int64_t tokens = 0;
+        for (int32_t i = 0; i < n; i++)
+            tokens += larger.tokens[i];
+        CHECK_TRUE(tokens == batch.n_tokens && batch.n_documents == larger.document[n - 1] + 1);
+        CHECK_TRUE(memcmp(batch.tokens, larger.tokens, (size_t)n * sizeof *batch.tokens) == 0);
+        CHECK_TRUE(memcmp(batch.document, larger.document, (size_t)n * sizeof *batch.document) == 0);
+        CHECK_EQUAL(bins_of(&batch, n, 32 * K), n_bins);
+        CHECK_EQUAL(bins_of(&larger, n + 1, 32 * K), n_bins + 1);
+        batch_free(&larger);
+        batch_free(&batch);
+    }
+    lengths_close(&lengths);
+}
+
+/* 3.9M / 32,768 is 119.02; 4Mi and 4.2M have the same 128 sequences. */
+TEST(batch_of_tokens__fills_whole_sequences)
+{
+    check_sequences(3900000, SCENARIO_CUT, 119);
+    check_sequences(4000000, SCENARIO_CUT, 122);
+    check_sequences(4100000, SCENARIO_CUT, 125);
+    check_sequences(4 * K * K, SCENARIO_CUT, 128);
+    check_sequences(4200000, SCENARIO_CUT, 128);
+    check_sequences(4 * K * K, SCENARIO_DROP, 128);
+    check_sequences(4 * K * K, SCENARIO_TRUNCATE, 128);
+}
+
+/* 20Ki tokens are two and a half documents of 8Ki, so a batch has two. */
 TEST(batch_of_tokens__has_whole_documents_of_fixed_lengths)
 {
     struct scenario_data data = data_of("fixed", 8 * K, SCENARIO_CUT, 0);
@@ -371,28 +389,52 @@ TEST(batch_of_tokens__has_whole_documents_of_fixed_lengths)
     struct lengths lengths = open_lengths(&data);
     struct batch batch;
     lengths_draw(&lengths, &data, 1, 5, &batch);
-    CHECK_TRUE(batch.n_documents == 3 && batch.n_samples == 3 && batch.n_tokens == 24 * K);
+    CHECK_TRUE(batch.n_documents == 2 && batch.n_samples == 2 && batch.n_tokens == 16 * K);
     batch_free(&batch);
     lengths_close(&lengths);
 }
 
-/* Every iteration goes on in the list where the one before ended, also if documents of 9000 are dropped. */
+/** Check the samples of an iteration, which end with a 0. */
+static void check_samples(const struct lengths *lengths, const struct scenario_data *data, int64_t iteration,
+                          const int32_t *expected)
+{
+    struct batch batch;
+    int32_t n = 0;
+    lengths_draw(lengths, data, 1, iteration, &batch);
+    while (expected[n] > 0 && n < batch.n_samples && batch.tokens[n] == expected[n])
+        n++;
+    CHECK_TRUE(expected[n] == 0 && n == batch.n_samples);
+    batch_free(&batch);
+}
+
+/*
+ * Two bins of 8192. Documents of 9000 are dropped. 8000 fills a bin, and 7700 the other; 700 more are too many. The
+ * second batch begins with these 700 and ends before a second 8000. So do all others, which begin with 8000.
+ */
 TEST(batch_of_tokens__goes_on_in_a_list)
 {
-    static const int32_t list[] = {3000, 9000, 500, 700, 8000};
     struct scenario_data data = data_of("3000 9000 500 700 8000", 8192, SCENARIO_DROP, 0);
-    data.global_batch_tokens = 4100;
+    data.global_batch_tokens = 16384;
     struct lengths lengths = open_lengths(&data);
-    int64_t position = 0;
-    for (int64_t iteration = 0; iteration < 40; iteration++) {
-        struct batch batch;
-        lengths_draw(&lengths, &data, 1, iteration, &batch);
-        for (int32_t i = 0; i < batch.n_samples; i++) {
-            position += list[position % 5] == 9000;
-            CHECK_EQUAL(batch.tokens[i], list[position++ % 5]);
-        }
-        batch_free(&batch);
-    }
+    struct batch batch;
+    check_samples(&lengths, &data, 0, (const int32_t[]){3000, 500, 700, 8000, 3000, 500, 0});
+    check_samples(&lengths, &data, 1, (const int32_t[]){700, 8000, 3000, 500, 700, 0});
+    for (int64_t iteration = 2; iteration < 40; iteration++)
+        check_samples(&lengths, &data, iteration, (const int32_t[]){8000, 3000, 500, 700, 0});
+    lengths_draw(&lengths, &data, 1, 0, &batch);
+    CHECK_EQUAL(batch.n_dropped, 2);
+    batch_free(&batch);
+    lengths_close(&lengths);
+}
+
+/* Four bins: the second document would need a fifth, so its rest is in no batch. */
+TEST(batch_of_tokens__ends_inside_a_long_document)
+{
+    struct scenario_data data = data_of("20000 16384", 8192, SCENARIO_CUT, 0);
+    data.global_batch_tokens = 4 * 8192;
+    struct lengths lengths = open_lengths(&data);
+    check_samples(&lengths, &data, 0, (const int32_t[]){8192, 8192, 3616, 8192, 0});
+    check_samples(&lengths, &data, 1, (const int32_t[]){8192, 8192, 3616, 8192, 0});
     lengths_close(&lengths);
 }
 

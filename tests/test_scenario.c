@@ -287,6 +287,8 @@ static const struct {
      "run.yaml:4:54: data.global_batch: is required, or data.global_batch_tokens"},
     {"global_batch: 8", "global_batch: 8, global_batch_tokens: 1Mi",
      "data.global_batch_tokens: 1048576, but data.global_batch is 8; allowed: one of them"},
+    {"global_batch: 8", "global_batch_tokens: 65535",
+     "run.yaml:4:61: data.global_batch_tokens: 65535 is less than one sequence; allowed: at least data.context, 65536"},
     {"global_batch: 8", "global_batch_tokens: 2Gi", "data.global_batch_tokens: '2Gi' is out of range"},
     {"model:", "seed: nan\nmodel:", "run.yaml:1:7: seed: 'nan' is not a number"},
     {"model:", "sweep: {seed: [1, 2]}\nmodel:",

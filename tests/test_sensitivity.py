@@ -108,6 +108,10 @@ class Sensitivity(unittest.TestCase):
         smaller = text.replace(now[0], f"memory_bytes: {0.9 * int(now[1])!r}")
         self.equals_runs("GPU memory -10%", f"device={write('smaller.yaml', smaller)}")
 
+    def test_memory__that_is_more_costs_nothing(self):
+        more = self.changes["GPU memory +10%"]["systems"]
+        self.assertTrue(more and all(system["gain"] >= 0 for system in more), more)
+
     def test_order__is_that_of_the_effect_on_the_first_of_the_ranking(self):
         order = list(self.changes.values())
         first = order[0]["systems"][0]

@@ -114,6 +114,58 @@ static int32_t rank_of(const struct point_result *result, int32_t system)
     return 0;
 }
 
+/** Return whether two systems tie: by the scenario as it is if both kept its plans, otherwise by the change. */
+static bool tie(const struct point_result *base, const struct point_result *result, const bool *kept, int32_t a,
+                int32_t b)
+{
+    const struct point_result *of = kept[a] && kept[b] ? base : result;
+    return rank_of(of, a) > 0 && rank_of(of, a) == rank_of(of, b);
+}
+
+/** Order the systems of a result that fit by their MFU, tight ones last, and rank them. */
+static void rank_again(const struct point_result *base, const bool *kept, struct point_result *result)
+{
+    int32_t n = 0;
+    struct standing *standings = check_malloc((size_t)result->n_systems * sizeof *standings);
+    for (int32_t k = 0; k < 2 * result->n_systems; k++) {
+        int32_t i = k % result->n_systems, at = n;
+        const struct trace_summary *summary = &result->summary[i];
+        bool fits = kept[i] || rank_of(result, i) > 0;
+        if (fits != (k < result->n_systems))
+            continue;
+        for (; fits && at > 0; at--) { /* insertion sort: few systems */
+            const struct trace_summary *before = &result->summary[standings[at - 1].system];
+            if (before->tight != summary->tight ? summary->tight : before->mfu >= summary->mfu)
+                break;
+            standings[at] = standings[at - 1];
+        }
+        standings[at] = (struct standing){i, fits};
+        n++;
+    }
+    for (int32_t i = 0, best = 0; i < n && standings[i].rank > 0; i++) {
+        best = i > 0 && !tie(base, result, kept, standings[best].system, standings[i].system) ? i : best;
+        standings[i].rank = best + 1;
+    }
+    free(result->standings);
+    result->standings = standings;
+}
+
+/** With more memory let a system keep the plan of the scenario as it is if the new one is slower, since it still fits.
+ */
+static void keep_better(const struct point_result *base, struct point_result *result)
+{
+    bool *kept = check_calloc((size_t)result->n_systems, sizeof *kept), any = false;
+    for (int32_t i = 0; i < result->n_systems; i++) {
+        kept[i] = rank_of(base, i) > 0 && (rank_of(result, i) == 0 || result->summary[i].mfu < base->summary[i].mfu);
+        any = any || kept[i];
+        if (kept[i])
+            result->summary[i] = base->summary[i];
+    }
+    if (any)
+        rank_again(base, kept, result);
+    free(kept);
+}
+
 /**
  * Return the size of an effect on a system. To fit no longer or to fit at last is infinite. A change that cannot run is
  * below 0.
@@ -208,6 +260,9 @@ bool sensitivity_find(const struct document *document, const struct scenario *sc
                           err))
         return false;
     sensitivity->changes = check_calloc((size_t)questions->n + 2, sizeof *sensitivity->changes);
+    for (int32_t i = 0; i < questions->n; i++)
+        if (questions->at[i].memory > 1 && what_if_refusal(&questions->at[i]) == NULL)
+            keep_better(&questions->at[0].result, &questions->at[i].result);
     for (int32_t i = 0; i < questions->n; i++)
         add_change(sensitivity, &questions->at[i], questions->at[i].name, 1);
     for (int up = 0; up < 2; up++) {

@@ -31,7 +31,8 @@ struct sensitivity {
  * 1. The attention kernels with curves, if the device has curves of its own chip, or scaled ones (cost/
  *    attention_choice.h); overlaps; frameworks.
  * 2. NIC, NVLink and batch, half and double. A platform of an XML file keeps its links.
- * 3. Memory of a GPU, 10% less and more.
+ * 3. Memory of a GPU, 10% less and more. With more, a system keeps the plan of the scenario as it is if the new one is
+ *    slower.
  * 4. The spaces free, megatron and wide, if a system has `plan: auto`.
  * 5. Documents 20% longer, except fixed lengths.
  * 6. The model's own error: one standard deviation of a source that nobody has seen, down and up. Systems share the

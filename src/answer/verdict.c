@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "answer/batch_check.h"
 #include "answer/model_error_json.h"
 #include "base/check.h"
 #include "base/compare.h"
@@ -27,6 +28,7 @@ struct writer {
     const struct lengths *lengths;
     const struct point *point;
     struct verdict *verdict;
+    bool doubles; /* a doubled batch is tried */
     int32_t base; /* system to which speed-ups refer: the first one that fits; -1: none fits */
     char sure[CELL_SIZE], limit[CELL_SIZE]; /* memory of a GPU up to which a plan fits surely and tightly, in GiB */
 };
@@ -54,9 +56,11 @@ static void write_data(FILE *file, const struct scenario_data *data)
     const char *plural = data->global_batch == 1 ? "" : "s";
     const char *lengths = scenario_lists_lengths(data) ? "listed" : data->lengths;
     text_number((double)data->context, 0, context);
-    text_number((double)(data->global_batch_tokens > 0 ? data->global_batch_tokens : data->global_batch), 0, batch);
-    if (data->global_batch_tokens > 0)
-        fprintf(file, "at least %s tokens of %s documents up to %s", batch, lengths, context);
+    int64_t n_sequences = data->global_batch_tokens / data->context;
+    text_number((double)(n_sequences > 0 ? n_sequences : data->global_batch), 0, batch);
+    if (n_sequences > 0)
+        fprintf(file, "%s sequence%s of %s tokens packed from %s documents", batch, n_sequences == 1 ? "" : "s",
+                context, lengths);
     else if (strcmp(data->lengths, "fixed") == 0)
         fprintf(file, "%s sequence%s of %s tokens", batch, plural, context);
     else
@@ -498,18 +502,20 @@ static void write_outside(FILE *file, const struct writer *writer)
     fputs(verdict->n_outside > 0 ? "" : "within the range of the measured runs", file);
 }
 
+static void write_batch_check(FILE *file, const struct writer *writer)
+{
+    batch_check_write(file, writer->scenario, writer->point, &writer->verdict->ranked, writer->doubles);
+}
+
 /** The functions of the sentences. Some need a system that fits. */
 static const struct {
     void (*write)(FILE *file, const struct writer *writer);
     bool needs_fit;
 } sentences[VERDICT_N_SENTENCES] = {
-    [VERDICT_TIE] = {write_tie, true},
-    [VERDICT_REASON] = {write_why, true},
-    [VERDICT_HOST_MEMORY] = {write_host_memory, true},
-    [VERDICT_DELAYS] = {write_delays, true},
-    [VERDICT_SETTINGS] = {write_settings, true},
-    [VERDICT_FITS] = {write_tight, false},
-    [VERDICT_MODEL] = {write_model, true},
+    [VERDICT_BATCH] = {write_batch_check, true}, [VERDICT_TIE] = {write_tie, true},
+    [VERDICT_REASON] = {write_why, true},        [VERDICT_HOST_MEMORY] = {write_host_memory, true},
+    [VERDICT_DELAYS] = {write_delays, true},     [VERDICT_SETTINGS] = {write_settings, true},
+    [VERDICT_FITS] = {write_tight, false},       [VERDICT_MODEL] = {write_model, true},
     [VERDICT_OUTSIDE] = {write_outside, false},
 };
 
@@ -529,9 +535,9 @@ static bool read_measured(const struct scenario *scenario, const struct point *p
 }
 
 bool verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                  struct verdict *verdict, struct error *err)
+                  bool doubles, struct verdict *verdict, struct error *err)
 {
-    struct writer writer = {scenario, lengths, point, verdict, -1, "", ""};
+    struct writer writer = {scenario, lengths, point, verdict, doubles, -1, "", ""};
     size_t n = (size_t)point->n_systems;
     *verdict = (struct verdict){0};
     if (!read_measured(scenario, point, verdict, err))
@@ -621,7 +627,7 @@ bool verdict_record_point(const struct scenario *scenario, const struct lengths 
                           struct trace *trace, struct error *err)
 {
     struct verdict verdict = {0};
-    bool ok = verdict_make(scenario, lengths, point, &verdict, err) && verdict_record(&verdict, trace, err);
+    bool ok = verdict_make(scenario, lengths, point, false, &verdict, err) && verdict_record(&verdict, trace, err);
     verdict_free(&verdict);
     return ok;
 }

@@ -11,6 +11,7 @@
 #include "trace/trace.h"
 
 enum verdict_sentence {
+    VERDICT_BATCH, /* why batches are too small to rank by */
     VERDICT_TIE,
     VERDICT_REASON, /* why the first is first, or where its time goes */
     VERDICT_HOST_MEMORY,
@@ -39,15 +40,16 @@ struct verdict {
 
 /**
  * Make the verdict. The point must outlive it.
+ * @param doubles  also try a doubled batch (answer/batch_check.h)
  * @return false with err: a file about the measured runs cannot be read; the caller frees in any case
  */
 bool verdict_make(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
-                  struct verdict *verdict, struct error *err);
+                  bool doubles, struct verdict *verdict, struct error *err);
 
 /** Write the verdict as data sets of texts: head, ranking, legend, verdict, would_fit, faster_settings, model_range. */
 bool verdict_record(const struct verdict *verdict, struct trace *trace, struct error *err);
 
-/** Make the verdict on a point of a sweep and write it. This is a sweep_verdict. */
+/** Make the verdict on a point of a sweep and write it, without a doubled batch. This is a sweep_verdict. */
 bool verdict_record_point(const struct scenario *scenario, const struct lengths *lengths, const struct point *point,
                           struct trace *trace, struct error *err);
 

@@ -213,12 +213,12 @@ static bool simulate(const struct arguments *arguments, const struct scenario *s
     status_line_end(&progress.status);
     if (!ok)
         record_abandon(&record);
-    stop_catch(); /* a signal waits until all files are written */
     struct verdict verdict = {0};
-    if (ok && !verdict_make(scenario, lengths, &point, &verdict, err)) {
+    if (ok && !verdict_make(scenario, lengths, &point, true, &verdict, err)) {
         ok = false;
         record_abandon(&record);
     }
+    stop_catch(); /* a signal waits until all files are written */
     ok = ok && (!traced || finish_record(scenario, &point, &verdict, &record, err));
     if (ok)
         print_results(arguments, scenario, &point, search, &verdict);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "lengths/lengths.h"
 #include "lengths/batch_memo.h"
+#include "lengths/bins.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -153,33 +154,6 @@ static bool check_context(const struct scenario_data *data, const struct lengths
     return true;
 }
 
-bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
-{
-    char path[1024];
-    bool is_name = strpbrk(data->lengths, "./") == NULL, listed = scenario_lists_lengths(data);
-    bool fixed = strcmp(data->lengths, "fixed") == 0, ok;
-    *lengths = (struct lengths){0};
-    snprintf(path, sizeof path, "%s", data->lengths);
-    if (is_name && data->column[0] != '\0')
-        ok = error_set(err, "data.column: '%s' is for .csv, .h5 and .hdf5 files only, not for the %s lengths",
-                       data->column, data->lengths);
-    else if (fixed)
-        ok = open_fixed(data, lengths);
-    else if (listed)
-        ok = open_listed(data, lengths, err);
-    else if (is_name)
-        ok = open_shipped(data->lengths, data_dir, path, lengths, err);
-    else if (ends_in(path, ".yaml"))
-        ok = open_yaml(path, lengths, err);
-    else
-        ok = open_file(data, lengths, err);
-    scale_lengths(lengths, data->length_scale);
-    ok = ok && (fixed || listed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
-    if (!ok)
-        lengths_close(lengths);
-    return ok;
-}
-
 /** Draw one length. A list has it at the position, modulo its length. */
 static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64_t position)
 {
@@ -217,66 +191,118 @@ struct draw {
     const struct scenario_data *data;
     struct rng *rng;
     int64_t position; /* in a list, which is read over and over */
-    int64_t n_dropped;
 };
 
 /** Draw a document. Drop or truncate it if the data say so. */
 static int64_t draw_document(struct draw *draw)
 {
     int64_t context = draw->data->context, tokens = draw_tokens(draw->lengths, draw->rng, draw->position++);
-    while (draw->data->long_documents == SCENARIO_DROP && tokens > context) {
+    while (draw->data->long_documents == SCENARIO_DROP && tokens > context)
         tokens = draw_tokens(draw->lengths, draw->rng, draw->position++);
-        draw->n_dropped++;
-    }
     return draw->data->long_documents == SCENARIO_TRUNCATE && tokens > context ? context : tokens;
 }
 
-/** Return whether a batch has all its documents. */
-static bool is_complete(const struct scenario_data *data, int64_t n_documents, int64_t n_tokens)
+/** Cut a batch to the samples that fill the sequences of data.global_batch_tokens. */
+static void fill_sequences(const struct scenario_data *data, struct batch *batch)
 {
-    return data->global_batch_tokens > 0 ? n_tokens >= data->global_batch_tokens : n_documents == data->global_batch;
+    int64_t n_sequences = data->global_batch_tokens / data->context;
+    while (batch->n_tokens > n_sequences * data->context)
+        batch->n_tokens -= batch->tokens[--batch->n_samples];
+    int32_t n = bins_prefix(batch->tokens, batch->n_samples, (int32_t)data->context, (int32_t)n_sequences);
+    while (batch->n_samples > n)
+        batch->n_tokens -= batch->tokens[--batch->n_samples];
+    batch->n_documents = batch->document[n - 1] + 1;
 }
 
-/** Return the position in a list at which an iteration begins. These positions repeat after at most as many iterations
- * as the list has lengths. */
-static int64_t listed_position(const struct lengths *lengths, const struct scenario_data *data, int64_t iteration)
+/** Draw a batch. @param position  at which it begins in a list; receives the one at which the next batch begins */
+static void draw_batch(struct draw *draw, int64_t *position, struct batch *batch)
+{
+    const struct scenario_data *data = draw->data;
+    struct room room = {0};
+    int64_t context = data->context, begin = *position, *end = NULL; /* of each document */
+    size_t n_ends = 0;
+    *batch = (struct batch){0};
+    draw->position = begin;
+    while (data->global_batch_tokens > 0 ? batch->n_tokens < data->global_batch_tokens
+                                         : batch->n_documents < data->global_batch) {
+        int64_t tokens = draw_document(draw);
+        for (int64_t at = 0; at < tokens; at += context)
+            add_sample(batch, &room, batch->n_documents, (int32_t)(tokens - at < context ? tokens - at : context));
+        end = check_grow(end, (size_t)batch->n_documents, &n_ends, sizeof *end);
+        end[batch->n_documents++] = draw->position;
+    }
+    if (data->global_batch_tokens > 0)
+        fill_sequences(data, batch);
+    *position = end[batch->n_documents - 1];
+    batch->n_dropped = *position - begin - batch->n_documents;
+    free(end);
+}
+
+/** Find where iterations begin in a list. From some iteration on these positions repeat. */
+static void find_beginnings(const struct scenario_data *data, struct lengths *lengths)
 {
     struct draw draw = {.lengths = lengths, .data = data};
-    int64_t *begun =
-        check_malloc((size_t)lengths->n * sizeof *begun); /* iteration that begins at a position; -1: none */
-    for (int64_t i = 0; i < lengths->n; i++)
-        begun[i] = -1;
-    for (int64_t i = 0; i < iteration; i++) {
-        if (begun[draw.position] >= 0)
-            iteration = i + (iteration - i) % (i - begun[draw.position]);
-        begun[draw.position] = i;
-        for (int64_t n = 0, tokens = 0; i < iteration && !is_complete(data, n, tokens); n++)
-            tokens += draw_document(&draw);
-        draw.position %= lengths->n;
+    int64_t *seen = check_calloc((size_t)lengths->n, sizeof *seen), position = 0; /* iteration + 1; 0: none */
+    lengths->beginning = check_malloc((size_t)lengths->n * sizeof *lengths->beginning);
+    while (seen[position] == 0) {
+        struct batch batch;
+        lengths->beginning[lengths->n_beginnings++] = position;
+        seen[position] = lengths->n_beginnings;
+        draw_batch(&draw, &position, &batch);
+        batch_free(&batch);
+        position %= lengths->n;
     }
-    free(begun);
-    return draw.position;
+    lengths->repeated = seen[position] - 1;
+    free(seen);
+}
+
+/** Return the position in a list at which an iteration begins. */
+static int64_t listed_position(const struct lengths *lengths, int64_t iteration)
+{
+    int64_t first = lengths->repeated;
+    if (iteration >= lengths->n_beginnings)
+        iteration = first + (iteration - first) % (lengths->n_beginnings - first);
+    return lengths->beginning[iteration];
 }
 
 void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
                   struct batch *batch)
 {
     CHECK(data->context >= 1 && (data->global_batch > 0) != (data->global_batch_tokens > 0) &&
-          data->global_batch <= INT32_MAX);
+          data->global_batch <= INT32_MAX && (data->global_batch > 0 || data->global_batch_tokens >= data->context));
     struct draw draw = {.lengths = lengths, .data = data, .rng = rng_create(seed, iteration, RNG_LENGTHS)};
-    struct room room = {0};
-    if (lengths->kind == LENGTHS_LISTED)
-        draw.position = listed_position(lengths, data, iteration);
-    *batch = (struct batch){0};
-    while (!is_complete(data, batch->n_documents, batch->n_tokens)) {
-        int64_t tokens = draw_document(&draw), context = data->context;
-        for (int64_t begin = 0; begin < tokens; begin += context)
-            add_sample(batch, &room, batch->n_documents,
-                       (int32_t)(tokens - begin < context ? tokens - begin : context));
-        batch->n_documents++;
-    }
-    batch->n_dropped = draw.n_dropped;
+    int64_t position = lengths->kind == LENGTHS_LISTED ? listed_position(lengths, iteration) : 0;
+    draw_batch(&draw, &position, batch);
     rng_free(draw.rng);
+}
+
+bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
+{
+    char path[1024];
+    bool is_name = strpbrk(data->lengths, "./") == NULL, listed = scenario_lists_lengths(data);
+    bool fixed = strcmp(data->lengths, "fixed") == 0, ok;
+    *lengths = (struct lengths){0};
+    snprintf(path, sizeof path, "%s", data->lengths);
+    if (is_name && data->column[0] != '\0')
+        ok = error_set(err, "data.column: '%s' is for .csv, .h5 and .hdf5 files only, not for the %s lengths",
+                       data->column, data->lengths);
+    else if (fixed)
+        ok = open_fixed(data, lengths);
+    else if (listed)
+        ok = open_listed(data, lengths, err);
+    else if (is_name)
+        ok = open_shipped(data->lengths, data_dir, path, lengths, err);
+    else if (ends_in(path, ".yaml"))
+        ok = open_yaml(path, lengths, err);
+    else
+        ok = open_file(data, lengths, err);
+    scale_lengths(lengths, data->length_scale);
+    ok = ok && (fixed || listed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
+    if (ok && listed)
+        find_beginnings(data, lengths);
+    if (!ok)
+        lengths_close(lengths);
+    return ok;
 }
 
 static double file_cdf(const struct lengths *lengths, double tokens)
@@ -326,5 +352,6 @@ void lengths_close(struct lengths *lengths)
 {
     table_free(&lengths->table);
     free(lengths->file_tokens);
+    free(lengths->beginning);
     *lengths = (struct lengths){0};
 }

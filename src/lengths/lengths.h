@@ -15,10 +15,12 @@ struct lengths {
     enum lengths_kind kind;
     struct lengths_law law;
     struct lengths_table table;
-    int64_t n;            /* number of lengths in the file or list */
-    int32_t *file_tokens; /* lengths of the user's file or list, in its order */
-    int32_t fixed_tokens; /* length of every document */
-    double scale;         /* factor of the lengths that a law or table gives; those above are scaled already */
+    int64_t n;                      /* number of lengths in the file or list */
+    int32_t *file_tokens;           /* lengths of the user's file or list, in its order */
+    int64_t n_beginnings, repeated; /* iterations whose beginnings in a list are known; the one that follows the last */
+    int64_t *beginning;             /* [n_beginnings] position in the list at which an iteration begins */
+    int32_t fixed_tokens;           /* length of every document */
+    double scale; /* factor of the lengths that a law or table gives; those above are scaled already */
     uint64_t
         hash; /* hash of the file that was read, also of a law's or table's (base/hash.h); without a file HASH_START */
 };
@@ -59,7 +61,9 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
  * 1. Laws and tables are drawn by inverting their CDF. The result is rounded to whole tokens.
  * 2. A file is drawn at random with replacement.
  * 3. A list is taken in its order.
- * 4. With data.global_batch_tokens the last document is the one by which the batch reaches this number.
+ * 4. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
+ *    floor(data.global_batch_tokens / data.context) bins of data.context tokens. The next sample would open another
+ *    bin. The rest of a document that this cuts is in no batch.
  *
  * @param data    the data that lengths_open received
  * @param batch   {0}; the caller frees it

@@ -8,98 +8,9 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 #include "lengths/batch_memo.h"
+#include "lengths/bins.h"
 #include "packing/samples.h"
 #include "plan/schedule.h"
-
-/* Open bins by the room that they have left. Each room has a leftist heap of bins, with the lowest bin on top. A
- * tree over rooms stores which rooms have bins. Every step is O(log). */
-struct bins {
-    int32_t n_bins;
-    int32_t *left, *right, *rank; /* of each bin in its heap; -1: none */
-    int32_t *top;                 /* of each room: the lowest bin; -1: none */
-    int32_t n_leaves;             /* power of two above the context */
-    bool *any;                    /* [2 n_leaves] whether the rooms below a node have bins; leaves begin at n_leaves */
-};
-
-static void bins_open(struct bins *bins, int32_t n_samples, int32_t context)
-{
-    *bins = (struct bins){.n_leaves = 1};
-    while (bins->n_leaves <= context)
-        bins->n_leaves *= 2;
-    bins->left = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->right = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->rank = check_malloc((size_t)n_samples * sizeof(int32_t));
-    bins->top = check_malloc((size_t)bins->n_leaves * sizeof(int32_t));
-    bins->any = check_calloc(2 * (size_t)bins->n_leaves, sizeof(bool));
-    for (int32_t room = 0; room < bins->n_leaves; room++)
-        bins->top[room] = -1;
-}
-
-static void bins_close(struct bins *bins)
-{
-    free(bins->left);
-    free(bins->right);
-    free(bins->rank);
-    free(bins->top);
-    free(bins->any);
-}
-
-/* Merge two heaps. The deeper child is on the left, so the depth is logarithmic. */
-static int32_t heap_merged(struct bins *bins, int32_t a, int32_t b)
-{
-    if (a < 0 || b < 0)
-        return a < 0 ? b : a;
-    int32_t low = a < b ? a : b;
-    int32_t right = heap_merged(bins, bins->right[low], a < b ? b : a);
-    int32_t left = bins->left[low];
-    bool swap = left < 0 || bins->rank[left] < bins->rank[right];
-    bins->left[low] = swap ? right : left;
-    bins->right[low] = swap ? left : right;
-    bins->rank[low] = bins->right[low] < 0 ? 1 : bins->rank[bins->right[low]] + 1;
-    return low;
-}
-
-static void set_top(struct bins *bins, int32_t room, int32_t bin)
-{
-    bins->top[room] = bin;
-    int32_t node = bins->n_leaves + room;
-    bins->any[node] = bin >= 0;
-    for (node /= 2; node >= 1; node /= 2)
-        bins->any[node] = bins->any[2 * node] || bins->any[2 * node + 1];
-}
-
-/* Return the least room of at least `tokens` among bins; -1: none. */
-static int32_t least_room(const struct bins *bins, int32_t tokens)
-{
-    int32_t node = bins->n_leaves + tokens;
-    while (!bins->any[node]) { /* go up to a right neighbour with bins */
-        while (node > 1 && node % 2 == 1)
-            node /= 2;
-        if (node <= 1)
-            return -1;
-        node++;
-    }
-    while (node < bins->n_leaves) /* go down to its leftmost leaf */
-        node = bins->any[2 * node] ? 2 * node : 2 * node + 1;
-    return node - bins->n_leaves;
-}
-
-/* Return the bin that takes a sample, with its room updated. */
-static int32_t bins_put(struct bins *bins, int32_t tokens, int32_t context)
-{
-    int32_t room = least_room(bins, tokens), bin;
-    if (room < 0) {
-        room = context;
-        bin = bins->n_bins++;
-    } else {
-        bin = bins->top[room];
-        set_top(bins, room, heap_merged(bins, bins->left[bin], bins->right[bin]));
-    }
-    bins->left[bin] = bins->right[bin] = -1;
-    bins->rank[bin] = 1;
-    set_top(bins, room - tokens, heap_merged(bins, bins->top[room - tokens], bin));
-    return bin;
-}
 
 /* Make the packing from the pack of each sample in order; -1: in none. */
 static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing)
@@ -110,27 +21,10 @@ static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n
     samples_by_bin(n, order, pack, n_packs, packing->first, packing->sample);
 }
 
-/** Return the pack of each sample in order. The caller frees the result. */
-static int32_t *best_fit_packs(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
-                               int32_t *n_packs)
-{
-    int32_t *bin = check_malloc((size_t)n * sizeof *bin);
-    struct bins bins;
-    CHECK(capacity < 1 << 30);
-    bins_open(&bins, n, capacity);
-    for (int32_t i = 0; i < n; i++) {
-        CHECK(1 <= tokens[order[i]] && tokens[order[i]] <= capacity);
-        bin[i] = bins_put(&bins, tokens[order[i]], capacity);
-    }
-    *n_packs = bins.n_bins;
-    bins_close(&bins);
-    return bin;
-}
-
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
 {
-    int32_t n_packs, *pack = best_fit_packs(tokens, n, order, capacity, &n_packs);
-    take(order, pack, n, n_packs, packing);
+    int32_t *pack = check_malloc((size_t)n * sizeof *pack);
+    take(order, pack, n, bins_pack(tokens, order, n, capacity, pack), packing);
     free(pack);
 }
 
@@ -143,9 +37,11 @@ void packing_best_fit_batch(const struct batch *batch, int32_t capacity, struct 
     int32_t *order = samples_by_length(batch), n_packs;
     const int32_t *known = batch_memo_find(batch->memo, &key, sizeof key);
     if (known == NULL) {
-        int32_t *pack = best_fit_packs(batch->tokens, batch->n_samples, order, capacity, &n_packs);
+        size_t n_bytes = (size_t)batch->n_samples * sizeof(int32_t);
+        int32_t *pack = check_malloc(n_bytes);
+        n_packs = bins_pack(batch->tokens, order, batch->n_samples, capacity, pack);
         take(order, pack, batch->n_samples, n_packs, packing);
-        batch_memo_keep(batch->memo, &key, sizeof key, pack, (size_t)batch->n_samples * sizeof *pack);
+        batch_memo_keep(batch->memo, &key, sizeof key, pack, n_bytes);
         free(pack);
     } else {
         n_packs = 0;

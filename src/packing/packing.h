@@ -11,14 +11,7 @@ struct packing {
     int32_t *first, *sample;
 };
 
-/**
- * Pack by best-fit decreasing (Ding et al. 2024, arXiv:2404.10830) in O(n log capacity). Each sample goes into the
- * fullest pack of at most `capacity` tokens that still holds it (ties: the lowest). Otherwise it opens a new pack.
- *
- * @param tokens    of each sample, 1..capacity
- * @param order     n samples, longest first
- * @param capacity  below 2^30
- */
+/** Pack by best-fit decreasing. The parameters are those of bins_pack. */
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
                       struct packing *packing);
 

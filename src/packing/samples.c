@@ -5,29 +5,17 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/compare.h"
 #include "lengths/batch_memo.h"
-
-static int longest_first(const void *a, const void *b, void *tokens)
-{
-    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
-    const int32_t *length = tokens;
-    return length[i] != length[j] ? COMPARE(length[j], length[i]) : COMPARE(i, j);
-}
+#include "lengths/bins.h"
 
 int32_t *samples_by_length(const struct batch *batch)
 {
     static const char key[] = "samples by length";
     size_t n_bytes = (size_t)batch->n_samples * sizeof(int32_t);
-    int32_t *order = check_malloc(n_bytes);
     const int32_t *known = batch_memo_find(batch->memo, key, sizeof key);
-    if (known != NULL) {
-        memcpy(order, known, n_bytes);
-        return order;
-    }
-    for (int32_t i = 0; i < batch->n_samples; i++)
-        order[i] = i;
-    qsort_r(order, (size_t)batch->n_samples, sizeof *order, longest_first, batch->tokens);
+    if (known != NULL)
+        return memcpy(check_malloc(n_bytes), known, n_bytes);
+    int32_t *order = bins_order(batch->tokens, batch->n_samples);
     batch_memo_keep(batch->memo, key, sizeof key, order, n_bytes);
     return order;
 }

@@ -21,11 +21,10 @@ bool scenario_lists_lengths(const struct scenario_data *data)
 
 void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES])
 {
-    if (data->global_batch_tokens > 0)
-        snprintf(text, SCENARIO_BATCH_BYTES, "at least %" PRId64 " tokens", data->global_batch_tokens);
-    else
-        snprintf(text, SCENARIO_BATCH_BYTES, "%" PRId64 " document%s", data->global_batch,
-                 data->global_batch > 1 ? "s" : "");
+    bool packed = data->global_batch_tokens > 0;
+    int64_t n = packed ? data->global_batch_tokens / data->context : data->global_batch;
+    snprintf(text, SCENARIO_BATCH_BYTES, "%" PRId64 " %s%s", n, packed ? "packed sequence" : "document",
+             n == 1 ? "" : "s");
 }
 
 int32_t scenario_find_system(const struct scenario *scenario, const char *label, const char *where, struct error *err)

@@ -62,7 +62,7 @@ struct scenario_data {
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
     int64_t global_batch;   /* documents of one iteration, counted before any is cut; 0: global_batch_tokens counts */
-    int64_t global_batch_tokens; /* least number of tokens of one iteration; 0: global_batch counts */
+    int64_t global_batch_tokens; /* of whole sequences of one iteration; 0: global_batch counts */
 };
 
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */
@@ -80,7 +80,7 @@ bool scenario_lists_lengths(const struct scenario_data *data);
 
 enum { SCENARIO_BATCH_BYTES = 64 };
 
-/** Write what was asked for an iteration: "512 documents" or "at least 16777216 tokens". */
+/** Write what was asked for an iteration: "512 documents" or "128 packed sequences". */
 void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES]);
 
 /** Knobs of the overlap of communication and computation. They are stated with every result. */

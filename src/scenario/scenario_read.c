@@ -108,8 +108,9 @@ static const struct schema_key scenario_keys[] = {
      "documents of an iteration, counted before any is cut; 0: data.global_batch_tokens counts",
      FIELD(data.global_batch)},
     {"data.global_batch_tokens", SCHEMA_INT, "tokens", 0, 1 << 30, "0", NULL,
-     "tokens of an iteration, instead of data.global_batch: documents are drawn until their tokens (after dropping or "
-     "truncating) reach this number, so a batch has at least as many; 0: data.global_batch counts",
+     "tokens of an iteration, instead of data.global_batch: data.global_batch_tokens / data.context sequences, rounded "
+     "down, that best-fit packing fills with documents in the order in which they are drawn; 0: data.global_batch "
+     "counts",
      FIELD(data.global_batch_tokens)},
     {"communication.tp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|bulk|chunked",
      "tensor-parallel collectives that run beside GEMMs: none; bulk: four of the six of the backward pass, beside "
@@ -376,6 +377,11 @@ static bool check_batch(const struct scenario *scenario, bool read, struct error
                               "data.global_batch_tokens: %" PRId64 ", but data.global_batch is %" PRId64
                               "; allowed: one of them, without the other or with 0 for it",
                               data->global_batch_tokens, data->global_batch);
+    if (data->global_batch_tokens > 0 && data->global_batch_tokens < data->context)
+        return document_error(document, tokens, err,
+                              "data.global_batch_tokens: %" PRId64 " is less than one sequence; allowed: at least "
+                              "data.context, %" PRId64,
+                              data->global_batch_tokens, data->context);
     bool none = data->global_batch == 0 && data->global_batch_tokens == 0;
     int32_t group = document_find(document, 0, "data");
     bool left_out = documents < 0 && tokens < 0 && (group >= 0 || document_find(document, 0, "model") >= 0);

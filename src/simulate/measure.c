@@ -140,6 +140,21 @@ static void measure_memory(const struct iteration_run *run, struct point_iterati
     result->row.host_peak_bytes = result->host.bytes;
 }
 
+/** Count micro-batches with samples, and pipelines without any. */
+static void count_filled(const struct plan *plan, struct point_iteration *result)
+{
+    result->n_phases = plan->n_phases;
+    for (int32_t i = 0; i < plan->n_phases; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[PASS_FORWARD];
+            int32_t n = 0;
+            for (int32_t k = 0; k < partition->n_micro_batches; k++)
+                n += partition->micro_batches[k].n_slices > 0;
+            result->n_filled += n;
+            result->n_idle_pipelines += n == 0 && plan->n_phases == 1;
+        }
+}
+
 struct point_iteration measure_iteration(const struct iteration_run *run, int32_t system)
 {
     const struct plan *plan = &run->plan;
@@ -169,6 +184,7 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
     measure_samples(run, &result.row);
     measure_work(run, &result);
     count_micro_batches(plan, &result.row);
+    count_filled(plan, &result);
     measure_spreads(run, &result);
     measure_memory(run, &result);
     return result;

@@ -12,7 +12,10 @@ struct point_iteration {
     struct trace_iteration row;
     bool every_rank; /* of iteration_run, like solve_s */
     double solve_s;
-    double pass_s; /* all passes, summed over GPUs */
+    int32_t n_phases;
+    int32_t n_filled;         /* forward micro-batches with samples, all pipelines */
+    int32_t n_idle_pipelines; /* pipelines without samples; 0 with several phases */
+    double pass_s;            /* all passes, summed over GPUs */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
     double extrapolated_s[COST_N_FAMILIES];
     struct memory_host host;
