@@ -153,22 +153,23 @@ class Verdict(unittest.TestCase):
         self.assertIn("may be too good: compare MFU", text)
 
     def test_verdict__says_first_that_a_doubled_batch_changes_the_winner(self):
-        """128 documents fill 8 or so sequences of four pipelines, so best-fit pads. In a run by hand of 256 it does not lose."""
+        """32 documents fill two sequences or so: two replicas waste none, four do. In a run by hand of 64 they tie."""
         lab = "\n".join(("name: lab", "model: llama3-8b", "device: h100-sxm",
                          "platform: {nodes: 4, gpus_per_node: 8, nic: 200Gbps}",
-                         "data: {lengths: github, context: 64Ki, global_batch: 128}", "engine: critical-path",
-                         "systems:", "  - {name: best-fit, plan: {tp: 2, pp: 1, cp: 4, recompute: norm+activation}}",
-                         "  - {name: slimpack, plan: {tp: 2, pp: 1, cp: 1, recompute: norm+activation}}", ""))
+                         "data: {lengths: github, context: 64Ki, global_batch: 32}", "engine: critical-path", "systems:",
+                         "  - {name: best-fit, label: many, plan: {tp: 2, pp: 1, cp: 4, recompute: norm+activation}}",
+                         "  - {name: best-fit, label: few, plan: {tp: 4, pp: 1, cp: 4, recompute: norm+activation}}", ""))
         path = write("lab.yaml", lab)
         points = [json_of(path, "--set", f"data.global_batch={batch}",
                           "--set", f"iterations={{warm_up: 5, measured: {measured}}}")
-                  for batch, measured in ((128, 20), (256, 10))]
+                  for batch, measured in ((32, 20), (64, 10))]
         rates = [{system["label"]: system["mfu"] for system in point["systems"]} for point in points]
-        before, after = (rate["slimpack"] / rate["best-fit"] for rate in rates)
-        self.assertIn(f"with 256 documents and these plans slimpack and best-fit tie ({after:.2f}x, not {before:.2f}x)",
+        before, after = (rate["few"] / rate["many"] for rate in rates)
+        self.assertIn(f"with 64 documents and these plans few and many tie ({after:.2f}x, not {before:.2f}x)",
                       points[0]["verdict"][0])
-        self.assertIn("256 documents would give 4", points[0]["verdict"][0])
-        self.assertEqual((points[0]["ties"], sorted(points[1]["ties"])), ([], ["best-fit", "slimpack"]))
+        self.assertIn("32 documents for 4 replicas of many leave 2 without any, 256 documents would give each 4",
+                      points[0]["verdict"][0])
+        self.assertEqual((points[0]["ties"], sorted(points[1]["ties"])), ([], ["few", "many"]))
 
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))
