@@ -753,7 +753,7 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
         bool known = false;
         for (int32_t i = 0; i < n; i++)
             known = known || same_outliers(&splits[n], &splits[i]);
-        double excess = best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : 0;
+        double excess = best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : INFINITY;
         if (known || (n >= SLIMPACK_LEVELS && excess > NEAR_EXCESS))
             continue;
         ok = solve(request, &splits[n], least, limit_s, &other, err);

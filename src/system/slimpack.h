@@ -108,8 +108,9 @@ enum { SLIMPACK_LEVELS = 4, SLIMPACK_N_LEVELS = 64 };
  * Run steps 1 to 4 for the n-th merge rule, from 0 on.
  *
  * 1. Rules are SLIMPACK_MERGE, EVEN, NONE and ADAPTED. Without dp_merge there is only NONE.
- * 2. If ranks have at most 64 samples on average, levels follow, down to half of the longest sample over DP. They do
- *    not depend on memory, so that more memory does not make a plan slower.
+ * 2. If ranks have at most 64 samples on average, every second level follows, down to half of the longest sample over
+ * DP. They do not depend on memory, so that more memory does not make a plan slower. A search (limit_s) leaves them
+ * out.
  *
  * @return false: there is no such rule
  */

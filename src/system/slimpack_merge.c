@@ -10,7 +10,7 @@
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
-enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 64, LEVELS_OF_HALF = 4 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 64, LEVELS_OF_HALF = 4, LEVEL_STEP = 2 };
 
 /*
  * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
@@ -173,13 +173,14 @@ static double rounded_down(const struct batch *batch, double capacity)
     return capacity_of(batch, level);
 }
 
-/* Return the levels that are tried: up to half a rank's share of the longest sample, if each is much of a rank's work.
+/* Return the levels that are tried, none in a search: up to half a rank's share of the longest sample, if each is much
+ * of a rank's work.
  */
 static int32_t n_levels(const struct plan_request *request)
 {
-    if (request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
+    if (request->limit_s > 0 || request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
         return 0;
-    int32_t n = 1 + (int32_t)ceil(LEVELS_OF_HALF * (log2((double)request->layout.dp) + 1));
+    int32_t n = 1 + (int32_t)ceil(LEVELS_OF_HALF / LEVEL_STEP * (log2((double)request->layout.dp) + 1));
     return n < SLIMPACK_N_LEVELS ? n : SLIMPACK_N_LEVELS;
 }
 
@@ -206,7 +207,7 @@ void slimpack_split(const struct plan_request *request, enum slimpack_merge merg
     bool by_memory = merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED;
     struct rule rule = {merge != SLIMPACK_MERGE_NONE, INFINITY};
     if (merge == SLIMPACK_MERGE_LEVEL)
-        rule.capacity = capacity_of(request->batch, level);
+        rule.capacity = capacity_of(request->batch, 1 + LEVEL_STEP * (level - 1));
     if (by_memory)
         rule.capacity =
             rounded_down(request->batch, (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED));
