@@ -74,13 +74,13 @@ static void write_few(FILE *file, const struct scenario *scenario, const struct 
         factor *= 2;
     begin_part(file, n_parts);
     write_batch(file, &scenario->data, 1);
-    if (least->idle >= 0.5)
+    if (least->idle > 0.5)
         fprintf(file, " for %.0f replicas of %s leave %.0f without any", least->pipelines, least->label, least->idle);
     else
         fprintf(file, " give a pipeline of %s %.1f micro-batches", least->label, least->filled);
     fputs(", ", file);
     write_batch(file, &scenario->data, factor);
-    fprintf(file, " would give %s", least->idle >= 0.5 ? "each 4 micro-batches" : "4");
+    fprintf(file, " would give %s", least->idle > 0.5 ? "each 4 micro-batches" : "4");
 }
 
 /** Write how much of a system's micro-batches is padding, and the batch without it. */
