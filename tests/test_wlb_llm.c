@@ -36,19 +36,19 @@ TEST(wlb_llm__runs_algorithm_1_as_by_hand)
     int32_t pack[8], n;
     const int32_t first[] = {4, 9, 3, 5, 4}, second[] = {2, 4, 8, 3};
     for (int32_t i = 0; i < 5; i++)
-        documents[i] = (struct wlb_document){first[i], 0, first[i] * first[i]};
+        documents[i] = (struct wlb_document){first[i], 0, first[i] * first[i], 0};
     wlb_assign(&rule, documents, 5, 0, pack);
     CHECK_TEXT(packs_text(pack, 5), "1 - 0 0 1");
     CHECK_CLOSE(wlb_imbalance(documents, pack, 5, 2), 34 / 33.0, 1e-14);
     n = wlb_keep_waiting(documents, pack, 5);
     CHECK_EQUAL(n, 1);
     for (int32_t i = 0; i < 4; i++)
-        documents[n + i] = (struct wlb_document){second[i], 0, second[i] * second[i]};
+        documents[n + i] = (struct wlb_document){second[i], 0, second[i] * second[i], 0};
     wlb_assign(&rule, documents, 5, 1, pack);
     CHECK_TEXT(packs_text(pack, 5), "0 - 1 1 0");
     n = wlb_keep_waiting(documents, pack, 5);
     CHECK_EQUAL(n, 1);
-    documents[1] = (struct wlb_document){7, 0, 49};
+    documents[1] = (struct wlb_document){7, 0, 49, 0};
     wlb_assign(&rule, documents, 2, 1, pack);
     CHECK_TEXT(packs_text(pack, 2), "0 1");
 }
@@ -58,17 +58,37 @@ TEST(wlb_llm__runs_algorithm_1_as_by_hand)
 TEST(wlb_llm__may_fill_a_micro_batch)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
-    struct wlb_document documents[] = {{6, 0, 1}, {5, 0, 5}, {4, 0, 0.5}};
+    struct wlb_document documents[] = {{6, 0, 1, 0}, {5, 0, 5, 0}, {4, 0, 0.5, 0}};
     int32_t pack[3];
     wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "0 1 0");
+}
+
+/* One micro-batch has room for 10 tokens. Iteration 1 walks 7, 6, 5: 7 runs, 6 and 5 remain. Iteration 2 walks 6, 5 and
+ * the new 4: 6 runs, 5 finds no room, and 4 fills the room. In order of arrival 5 would run with 4, and 6 remain.
+ * Iteration 3 walks 5 first. */
+TEST(wlb_llm__walks_remained_documents_in_the_order_of_the_last_walk)
+{
+    const struct wlb_rule rule = {0, {0}, 1, 10};
+    struct wlb_document documents[] = {{5, 0, 1, 0}, {6, 0, 1, 0}, {7, 0, 1, 0}};
+    int32_t pack[3];
+    wlb_assign(&rule, documents, 3, 0, pack);
+    CHECK_TEXT(packs_text(pack, 3), "- - 0");
+    CHECK_EQUAL(wlb_keep_waiting(documents, pack, 3), 2);
+    documents[2] = (struct wlb_document){4, 0, 1, 0};
+    wlb_assign(&rule, documents, 3, 2, pack);
+    CHECK_TEXT(packs_text(pack, 3), "- 0 0");
+    CHECK_EQUAL(wlb_keep_waiting(documents, pack, 3), 1);
+    documents[1] = (struct wlb_document){8, 0, 1, 0};
+    wlb_assign(&rule, documents, 2, 1, pack);
+    CHECK_TEXT(packs_text(pack, 2), "0 -");
 }
 
 /* S_max is 10. 12 has a micro-batch to itself, which nothing joins. Beside 6 there is no room for 5. */
 TEST(wlb_llm__runs_a_document_beyond_the_room_alone)
 {
     const struct wlb_rule rule = {0, {0}, 2, 10};
-    struct wlb_document documents[] = {{12, 0, 1}, {6, 0, 5}, {5, 0, 4}};
+    struct wlb_document documents[] = {{12, 0, 1, 0}, {6, 0, 5, 0}, {5, 0, 4, 0}};
     int32_t pack[3];
     wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "0 1 -");
@@ -211,7 +231,7 @@ TEST(wlb_llm__assigns_lists_as_algorithm_1_does)
 TEST(wlb_queues__have_one_for_each_length)
 {
     const struct wlb_rule rule = {2, {4, 8}, 2, 20};
-    struct wlb_document documents[] = {{5, 0, 1}, {9, 0, 1}, {3, 0, 1}, {8, 0, 1}};
+    struct wlb_document documents[] = {{5, 0, 1, 0}, {9, 0, 1, 0}, {3, 0, 1, 0}, {8, 0, 1, 0}};
     int32_t pack[4];
     wlb_assign(&rule, documents, 3, 0, pack);
     CHECK_TEXT(packs_text(pack, 3), "- - 0");
@@ -231,7 +251,7 @@ TEST(wlb_tuning__finds_a_queue_that_may_wait)
     struct wlb_document sample[40];
     struct wlb_rule rule = {2, {0, 0}, 4, 1000};
     for (int32_t i = 0; i < 40; i++)
-        sample[i] = i % 20 == 0 ? (struct wlb_document){100, 0, 100} : (struct wlb_document){1, 0, 1};
+        sample[i] = i % 20 == 0 ? (struct wlb_document){100, 0, 100, 0} : (struct wlb_document){1, 0, 1, 0};
     wlb_tune(&rule, sample, 40, 128, 5, 1);
     CHECK_TRUE(rule.n_queues >= 1 && rule.threshold[0] > 1 && rule.threshold[0] <= 100);
     rule.n_queues = 2;
@@ -410,7 +430,7 @@ static double mean_degree(const struct lengths *lengths, const struct scenario_d
         int32_t n = n_waiting + batch.n_samples;
         for (int32_t i = n_waiting; i < n; i++) {
             double tokens = batch.tokens[i - n_waiting];
-            documents[i] = (struct wlb_document){(int32_t)tokens, 0, tokens * (1 + tokens / 50e3)};
+            documents[i] = (struct wlb_document){(int32_t)tokens, 0, tokens * (1 + tokens / 50e3), 0};
         }
         int64_t room = 0;
         n_packs = 0;

@@ -116,7 +116,8 @@ static void open_iteration(const struct plan_request *request, const struct wlb_
             continue;
         }
         int32_t tokens = batch->tokens[i - state->n_waiting];
-        work->documents[i] = (struct wlb_document){tokens, WLB_REMAINED, weight_s(request, tokens, one_token_s)};
+        work->documents[i] =
+            (struct wlb_document){.tokens = tokens, .weight_s = weight_s(request, tokens, one_token_s)};
     }
 }
 

@@ -52,6 +52,12 @@ static int longest_first(const void *a, const void *b, void *documents)
     return document[i].tokens != document[j].tokens ? COMPARE(document[j].tokens, document[i].tokens) : COMPARE(i, j);
 }
 
+static int in_turn(const void *a, const void *b, void *documents)
+{
+    const struct wlb_document *document = documents;
+    return COMPARE(document[*(const int32_t *)a].turn, document[*(const int32_t *)b].turn);
+}
+
 /* List the documents that leave their queues, longest first. @return their number */
 static int32_t leave_queues(const struct wlb_rule *rule, struct wlb_document *documents, int32_t n, bool all,
                             int32_t *left)
@@ -70,6 +76,7 @@ static int32_t line_up(const struct wlb_rule *rule, const struct iteration *iter
     struct wlb_document *documents = iteration->documents;
     int32_t n = iteration->n, n_waiting = iteration->n_waiting, *left = check_malloc((size_t)n * sizeof *left);
     int32_t n_runs = pop(documents, n_waiting, WLB_REMAINED, n_waiting, runs, 0), next = 0;
+    qsort_r(runs, (size_t)n_runs, sizeof *runs, in_turn, documents);
     for (int32_t i = n_waiting; i < n; i++)
         documents[i].queue = queue_of(rule, documents[i].tokens);
     int32_t n_left = leave_queues(rule, documents, n, false, left);
@@ -143,6 +150,7 @@ static void assign(const struct wlb_rule *rule, const struct iteration *iteratio
         int32_t to = least_of(&load_s);
         to = length.sum[to] <= most ? to : least_of(&length);
         document->queue = WLB_REMAINED;
+        document->turn = i;
         if (length.sum[to] > most && length.sum[to] > 0)
             continue;
         pack[runs[i]] = to;

@@ -15,6 +15,7 @@ struct wlb_document {
     int32_t tokens;
     int32_t queue;   /* queue in which it waits: 0.., or WLB_REMAINED; of no meaning if it has not waited */
     double weight_s; /* seconds that it adds to a micro-batch */
+    int32_t turn;    /* of a document that remained: its place in the last iteration's walk */
 };
 
 struct wlb_rule {
@@ -29,7 +30,8 @@ struct wlb_rule {
  *
  * 1. The documents are those that wait, in order of arrival, then the new ones.
  * 2. A new document of a queue's length waits there. A queue of at least N documents gives its N oldest.
- * 3. These and the other new ones, longest first, follow the documents that remained.
+ * 3. The documents that remained are walked first, in the order in which they were walked before. These and the other
+ *    new ones follow, longest first.
  * 4. Each goes to the micro-batch of the least sum of weights, if that has room. Otherwise it goes to the shortest one,
  *    if that has room. If neither has room, it remains. The paper's "< S_max" is read as "at most".
  * 5. An empty micro-batch takes any document. A document longer than S_max runs in one of its own; others keep to
