@@ -113,6 +113,7 @@ TEST(own_curves__need_as_many_multiprocessors)
     free(fewer);
 }
 
+/* Its seconds stand beside it, too: a resolved scenario names its kernel, and says the same as `fastest`. */
 TEST(a_named_kernel__stays)
 {
     struct scenario scenario;
@@ -120,7 +121,7 @@ TEST(a_named_kernel__stays)
     open_text("h100-sxm", "4096", &scenario, &lengths);
     scenario.attention = DEVICE_UNFUSED;
     attention_choice_resolve(&scenario, &lengths);
-    CHECK_TRUE(scenario.attention == DEVICE_UNFUSED && scenario.attention_s[DEVICE_FLASH2] == 0);
+    CHECK_TRUE(scenario.attention == DEVICE_UNFUSED && scenario.attention_s[DEVICE_FLASH2] > 0);
     lengths_close(&lengths);
     scenario_free(&scenario);
 }

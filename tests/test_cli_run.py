@@ -304,6 +304,21 @@ systems:
         for name in ("small.h5", "small.csv"):
             self.assertTrue(filecmp.cmp(SCRATCH / "first" / name, SCRATCH / "resolved" / name, shallow=False), name)
 
+    def test_resolved_choices_run_to_the_same_bytes(self):
+        automatic = "{name: llama3, load: auto, spares: auto, checkpoint: {interval: auto, blocked: auto}}"
+        for index, changes in enumerate((["attention=fastest"], ["attention=fastest", "device=a100-80g"],
+                                         ["systems.0.offload=auto", "systems.1.offload=auto"],
+                                         [f"reliability={automatic}"])):
+            chosen, again = f"chosen-{index}", f"chosen-{index}-again"
+            done = simulate(chosen, *(part for change in changes for part in ("--set", change)))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with h5py.File(SCRATCH / chosen / "small.h5") as file:
+                text = file.attrs["scenario"].decode()
+            self.assertNotIn("fastest", text)
+            simulate(again, scenario=text)
+            for name in ("small.h5", "small.csv"):
+                self.assertTrue(filecmp.cmp(SCRATCH / chosen / name, SCRATCH / again / name, shallow=False), (changes, name))
+
     def test_another_seed_gives_other_numbers(self):
         other = point_of(simulate("seed", "--set", "seed=8").stdout)
         self.assertNotEqual(other["systems"][0]["time_mean_s"], self.report["systems"][0]["time_mean_s"])

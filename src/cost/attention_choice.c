@@ -33,10 +33,9 @@ enum device_attention attention_choice_fastest(const struct device *device, cons
 void attention_choice_resolve(struct scenario *scenario, const struct lengths *lengths)
 {
     struct batch batch = {0};
-    if (scenario->attention != DEVICE_FASTEST)
-        return;
     lengths_draw(lengths, &scenario->data, scenario->seed, 0, &batch);
     attention_choice_seconds(&scenario->model, &scenario->device, batch.n_samples, batch.tokens, scenario->attention_s);
-    scenario->attention = (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
+    if (scenario->attention == DEVICE_FASTEST)
+        scenario->attention = (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
     batch_free(&batch);
 }

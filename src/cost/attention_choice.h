@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file chooses the attention kernel of a scenario that says `attention: fastest`. */
+/** This file compares the attention kernels and chooses that of a scenario with `attention: fastest`. */
 #ifndef SLIMSIM_COST_ATTENTION_CHOICE_H
 #define SLIMSIM_COST_ATTENTION_CHOICE_H
 
@@ -18,7 +18,7 @@ void attention_choice_seconds(const struct model *model, const struct device *de
 enum device_attention attention_choice_fastest(const struct device *device, const double seconds[DEVICE_N_CURVES]);
 
 /** Replace `attention: fastest` by a kernel. The samples are those of iteration 0. scenario->attention_s receives their
- * seconds. */
+ * seconds with any kernel, so that the resolved scenario, which names one, runs to the same results. */
 void attention_choice_resolve(struct scenario *scenario, const struct lengths *lengths);
 
 #endif

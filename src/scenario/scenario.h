@@ -111,7 +111,7 @@ struct scenario {
     struct scenario_data data;
     struct scenario_communication communication;
     int32_t attention; /* enum device_attention */
-    /* with `attention: fastest`, seconds of each kernel that it was chosen from; otherwise 0 */
+    /* seconds of each kernel that `attention: fastest` chooses from; 0 before attention_choice_resolve */
     double attention_s[DEVICE_N_CURVES];
     int32_t kernels;               /* enum scenario_kernels */
     int32_t loss;                  /* enum scenario_loss */

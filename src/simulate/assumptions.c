@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "cost/attention_choice.h"
 #include "document/schema_text.h"
 #include "operation/money.h"
 #include "plan/request.h"
@@ -53,7 +54,7 @@ static int64_t most_kv_copies(const struct scenario *scenario)
     return most;
 }
 
-/** Print how `attention: fastest` chose the kernel. @return false: the scenario names the kernel */
+/** Print why `attention: fastest` is the scenario's kernel. @return false: it is another one */
 static bool print_attention_choice(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
     const double *seconds = scenario->attention_s, fastest_s = seconds[scenario->attention % DEVICE_N_CURVES];
@@ -64,11 +65,11 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
         if (kernel != scenario->attention)
             others[n++] = kernel;
     }
-    if (fastest_s <= 0)
+    if (scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, seconds))
         return false;
     if (!scenario->device.own_curves) {
         snprintf(line, ASSUMPTIONS_SIZE,
-                 "attention %s is taken, since device %s has no attention curves of its own chip",
+                 "attention %s is the choice of `fastest`, since device %s has no attention curves of its own chip",
                  name[scenario->attention], scenario->device.name);
         return true;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/compare.h"
+#include "cost/attention_choice.h"
 #include "document/schema_text.h"
 
 /** Return model FLOPs a second of iteration 0 of the scenario's only system; 0: it cannot run. */
@@ -24,7 +25,8 @@ static bool is_open(const struct scenario *scenario, const struct scenario_plan 
 {
     switch (assumption) {
     case ASSUME_ATTENTION:
-        return scenario->device.own_curves && scenario->attention_s[0] <= 0; /* otherwise the fastest was chosen */
+        return scenario->device.own_curves &&
+               scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
     case ASSUME_TP_OVERLAP:
         return plan->tp > 1;
     case ASSUME_PP_OVERLAP:
