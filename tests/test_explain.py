@@ -78,6 +78,7 @@ class Explain(unittest.TestCase):
         self.assertAlmostEqual(sum(path.values()), ran["critical_path_mean_s"], delta=1e-9 * ran["critical_path_mean_s"])
         self.assertGreater(min(path.values()), -1e-9, path)
         self.assertGreater(min(system["gain_if_free"].values()), -0.02, system["gain_if_free"])
+        self.assertGreaterEqual(system["gain_if_free"]["padding"], 0)
 
     def test_steps__sum_to_the_peak_for_every_system_and_engine(self):
         for name, options in OPTIONS.items():
@@ -148,6 +149,30 @@ class Explain(unittest.TestCase):
                 self.assertAlmostEqual(system["gain_if_free"]["padding"], gain, delta=1e-9)
                 self.assertGreater(shares(system)["padding"], 0.05)
                 self.assertEqual((full["gain_if_free"]["padding"], shares(full)["padding"]), (0, 0))
+
+    def test_gain__of_padding_equals_bins_without_it(self):
+        """Three documents fill three bins for two ranks, so the second rank's last bin is padding only. `pad: false` has
+        no such bin. Documents of 2000 tokens fill their bins: the first rank has no padding, and by hand nothing is
+        gained. Documents of 1500 leave 500 tokens of padding in each bin."""
+        plan = "{tp: 2, pp: 2, cp: 2, recompute: full}"
+        scenario = scenario_of("empty", [f"{{name: best-fit, plan: {plan}, knobs: {{pad: true}}}}",
+                                         f"{{name: best-fit, label: unpadded, plan: {plan}, knobs: {{pad: false}}}}"])
+        for tokens in (2000, 1500):
+            data = f"data={{lengths: {tokens}, context: 2000, global_batch: 3}}"
+            explained, ran = explain(scenario, data), simulate(scenario, data)
+            system, times = explained["best-fit"], [ran[label]["critical_path_mean_s"] for label in ("best-fit", "unpadded")]
+            self.assertAlmostEqual(system["gain_if_free"]["padding"], times[0] / times[1] - 1, delta=1e-9)
+            self.assertEqual(system["gain_if_free"]["padding"] > 0, tokens == 1500)
+            self.assertEqual(explained["unpadded"]["gain_if_free"]["padding"], 0)
+            self.assertGreater(shares(system)["padding"], 0.05)
+
+    def test_text__says_if_padding_does_not_delay_the_slowest_pipeline(self):
+        """A document of 2000 tokens fills the bin of one rank of two; the other one's is padding only."""
+        scenario = scenario_of("idle", ["{name: best-fit, plan: {tp: 8, pp: 1}}"])
+        for documents, said in ((1, True), (2, False)):
+            text = call("explain", scenario, (f"data={{lengths: 2000, context: 2000, global_batch: {documents}}}",))
+            self.assertEqual(bool(re.search(r"(?s)padding is \d+\.\d% of the GPUs' time, but not of the slowest\s+pipeline's: "
+                                            r"without\s+it \+0\.0%$", text.strip())), said, text)
 
     def test_gain__of_waiting_lets_each_replica_take_the_mean(self):
         """By hand: two replicas of one stage wait for the slower one, and gradients are not overlapped."""

@@ -82,6 +82,15 @@ static void write_gains(FILE *file, const struct scenario *scenario, const struc
             scenario->measured == 1 ? "the measured iteration" : "all measured iterations");
 }
 
+/** Say so if padding takes GPUs' time, but hardly delays the iteration, since some pipelines have little of it. */
+static void write_padding(FILE *file, const struct explained *explained)
+{
+    double share = explained->share[EXPLAIN_PADDING], gain = explained->gain[FREE_COST_PADDING];
+    if (share >= 0.01 && gain < share / 2)
+        fprintf(file, "padding is %.1f%% of the GPUs' time, but %s of the slowest pipeline's: without it %+.1f%%\n",
+                100 * share, gain < 0.0005 ? "not" : "less", 100 * gain);
+}
+
 static void print_system(const struct scenario *scenario, const struct explained *explained)
 {
     const struct text_limits limits = {COLUMNS, 4, LINES};
@@ -102,6 +111,7 @@ static void print_system(const struct scenario *scenario, const struct explained
     file = check_memstream(&text, &n_bytes);
     write_path(file, explained);
     write_gains(file, scenario, explained);
+    write_padding(file, explained);
     CHECK(fclose(file) == 0);
     text_print_wrapped(text, &limits);
     free(text);

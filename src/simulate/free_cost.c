@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/free_cost.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -103,24 +104,48 @@ static struct outcome outcome_of(const struct pricing *pricing, const struct pla
                             work_of(plan, &evaluator->dag, &pricing->costs[AS_IT_IS].setting)};
 }
 
-/** Remove padding or recomputation from all micro-batches. @return whether there was any */
+/** Remove the passes of micro-batches without tokens, which had padding only. */
+static void drop_empty(struct plan_pipeline *pipeline)
+{
+    int32_t n = 0, next = 0;
+    for (int32_t stage = 0; stage < pipeline->layout.stages; stage++) {
+        for (; next < pipeline->step_first[stage + 1]; next++) {
+            struct plan_step step = pipeline->steps[next];
+            const struct plan_micro_batch *of =
+                &plan_partition_of(pipeline, step.pass)->micro_batches[step.micro_batch];
+            if (of->n_slices > 0 || of->group >= 0)
+                pipeline->steps[n++] = step;
+        }
+        pipeline->step_first[stage + 1] = n;
+    }
+}
+
+/** Remove padding or recomputation from the micro-batches of a pipeline. @return whether there was any */
+static bool strip_pipeline(struct plan_pipeline *pipeline, enum free_cost without)
+{
+    bool any = false;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int32_t i = 0; i < pipeline->partition[pass].n_micro_batches; i++) {
+            struct plan_micro_batch *micro_batch = &pipeline->partition[pass].micro_batches[i];
+            bool padding = without == FREE_COST_PADDING;
+            any = any || (padding ? micro_batch->padding_tokens > 0 : micro_batch->recompute != RECOMPUTE_NONE);
+            if (padding)
+                micro_batch->padding_tokens = 0;
+            else
+                micro_batch->recompute = RECOMPUTE_NONE;
+        }
+    if (any && without == FREE_COST_PADDING)
+        drop_empty(pipeline);
+    return any;
+}
+
+/** Remove padding or recomputation from a plan. @return whether there was any */
 static bool strip(struct plan *plan, enum free_cost without)
 {
     bool any = false;
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-                const struct plan_partition *partition = &plan->phases[i].pipelines[j].partition[pass];
-                for (int32_t u = 0; u < partition->n_micro_batches; u++) {
-                    struct plan_micro_batch *micro_batch = &partition->micro_batches[u];
-                    bool padding = without == FREE_COST_PADDING;
-                    any = any || (padding ? micro_batch->padding_tokens > 0 : micro_batch->recompute != RECOMPUTE_NONE);
-                    if (padding)
-                        micro_batch->padding_tokens = 0;
-                    else
-                        micro_batch->recompute = RECOMPUTE_NONE;
-                }
-            }
+            any = strip_pipeline(&plan->phases[i].pipelines[j], without) || any;
     return any;
 }
 
@@ -176,7 +201,7 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
               resolve_without(pricing, &once, FREE_COST_RECOMPUTATION, &without_recomputation, err);
     struct outcome without_both = without_recomputation;
     ok = ok && resolve_without(pricing, &once, FREE_COST_PADDING, &without_both, err);
-    pricing->sums->free_s[FREE_COST_PADDING] += without_padding.time_s;
+    pricing->sums->free_s[FREE_COST_PADDING] += fmin(base->time_s, without_padding.time_s);
     pricing->sums->free_s[FREE_COST_RECOMPUTATION] += without_recomputation.time_s;
     pricing->sums->kernels_s += base->work.kernels_s;
     pricing->sums->wait_s += base->work.wait_s;
