@@ -151,18 +151,20 @@ class Explain(unittest.TestCase):
                 self.assertEqual((full["gain_if_free"]["padding"], shares(full)["padding"]), (0, 0))
 
     def test_gain__of_padding_equals_bins_without_it(self):
-        """Three documents fill three bins for two ranks, so the second rank's last bin is padding only. `pad: false` has
-        no such bin. Documents of 2000 tokens fill their bins: the first rank has no padding, and by hand nothing is
-        gained. Documents of 1500 leave 500 tokens of padding in each bin."""
-        plan = "{tp: 2, pp: 2, cp: 2, recompute: full}"
+        """Three documents fill three bins of four ranks, so the last rank has a bin of padding only. `pad: false` has
+        no such bin. Documents of 2000 tokens fill their bins. Three ranks have no padding, so by hand the passes gain
+        nothing. The padded rank has no attention and hides 0.5% less of the gathers. Documents of 1500 leave 500 tokens of
+        padding in each bin, a quarter."""
+        plan = "{tp: 2, pp: 1, cp: 2, recompute: full}"
         scenario = scenario_of("empty", [f"{{name: best-fit, plan: {plan}, knobs: {{pad: true}}}}",
                                          f"{{name: best-fit, label: unpadded, plan: {plan}, knobs: {{pad: false}}}}"])
         for tokens in (2000, 1500):
             data = f"data={{lengths: {tokens}, context: 2000, global_batch: 3}}"
-            explained, ran = explain(scenario, data), simulate(scenario, data)
+            options = (data, "framework=megatron-core")  # it hides gathers of parameters beside passes
+            explained, ran = explain(scenario, *options), simulate(scenario, *options)
             system, times = explained["best-fit"], [ran[label]["critical_path_mean_s"] for label in ("best-fit", "unpadded")]
             self.assertAlmostEqual(system["gain_if_free"]["padding"], times[0] / times[1] - 1, delta=1e-9)
-            self.assertEqual(system["gain_if_free"]["padding"] > 0, tokens == 1500)
+            self.assertEqual(system["gain_if_free"]["padding"] > 0.01, tokens == 1500)
             self.assertEqual(explained["unpadded"]["gain_if_free"]["padding"], 0)
             self.assertGreater(shares(system)["padding"], 0.05)
 
