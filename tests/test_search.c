@@ -186,9 +186,9 @@ TEST(ranking__decides_on_recomputations_near_the_fastest)
 {
     int32_t n_slower = 0, n_twice = 0, n_turned = 0;
     for (int i = 0; i < 7; i++) {
-        struct hand_cell cell = {"llama-13b", "hopper-2x8", "slimpack", "64Ki", "", "max_factor: 16", 2 + i};
+        struct hand_cell cell = {"llama-13b", "hopper-2x8", "slimpack", "128Ki", "", "max_factor: 16", 27 + i};
         struct hand_search hand;
-        cell.space = i == 0 ? "" : "recompute: [none, norm+activation], pp: [1, 2]";
+        cell.space = i == 0 ? "" : "recompute: [none, norm+activation], pp: [1, 2, 4]";
         if (i == 6)
             cell = (struct hand_cell){"llama-7b", "hopper-1x8", "best-fit", "32Ki", "name: wide, offload: 0", "", 1};
         hand_search_cell(&hand, &cell, true);

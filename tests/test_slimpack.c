@@ -25,7 +25,7 @@ static void build(struct hand_request *hand, const char *knobs, int64_t m, struc
     struct slimpack_split split;
     hand_knobs(hand, &system_slimpack, knobs);
     const struct slimpack_knobs *read = hand->request.knobs;
-    const struct slimpack_cut cut = {m, read->slicing ? SLIMPACK_CUT_ANY : SLIMPACK_CUT_NONE, read->min_slice};
+    const struct slimpack_cut cut = {m, read->slicing ? SLIMPACK_CUT_ANY : SLIMPACK_CUT_NONE};
     slimpack_split(&hand->request, read->dp_merge ? SLIMPACK_MERGE : SLIMPACK_MERGE_NONE, 0, &split);
     slimpack_build(&(struct slimpack_rank_group){&hand->request, &split, 0, split.n_ranks, NULL}, &cut, phase);
     slimpack_split_free(&split);

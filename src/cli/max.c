@@ -266,7 +266,7 @@ static bool find_largest(const struct arguments *arguments, struct error *err)
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct document document = {0};
-    struct largest_key asked;
+    struct largest_key asked = {0};
     struct largest_values values = {.n = 0};
     struct answer_run answer;
     char *name = NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/free_cost.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -201,7 +200,7 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
               resolve_without(pricing, &once, FREE_COST_RECOMPUTATION, &without_recomputation, err);
     struct outcome without_both = without_recomputation;
     ok = ok && resolve_without(pricing, &once, FREE_COST_PADDING, &without_both, err);
-    pricing->sums->free_s[FREE_COST_PADDING] += fmin(base->time_s, without_padding.time_s);
+    pricing->sums->free_s[FREE_COST_PADDING] += without_padding.time_s;
     pricing->sums->free_s[FREE_COST_RECOMPUTATION] += without_recomputation.time_s;
     pricing->sums->kernels_s += base->work.kernels_s;
     pricing->sums->wait_s += base->work.wait_s;

@@ -6,8 +6,8 @@
  * 1. A plan's graph is built with costs in which one is zero. Its time is that of the critical path.
  * 2. Recomputation takes the seconds of kernels that the same plan saves without it. Padding takes those that the plan
  *    then saves without padding.
- * 3. Without padding there are no micro-batches of padding only. An iteration is never longer than with padding: a GPU
- *    that idles in its place hides as many collectives.
+ * 3. Without padding there are no micro-batches of padding only. An iteration may then be longer by some 0.1%, since
+ *    padding hides collectives.
  * 4. Without waiting each pipeline of a phase ends its passes at the mean of all.
  */
 #ifndef SLIMSIM_SIMULATE_FREE_COST_H

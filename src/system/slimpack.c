@@ -12,7 +12,7 @@
 #include "packing/packing.h"
 #include "plan/order.h"
 
-enum { N_FACTORS = 14, N_EARLY = 6 };
+enum { N_FACTORS = 14, N_EARLY = 6, MOST_EVEN = 3 };
 static const int32_t factors[N_FACTORS] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 
 /* The order with a warm-up so long that no forward is injected, in place of a cap of the lead. */
@@ -20,9 +20,8 @@ enum { LONG_WARM_UP = -1 };
 
 enum { N_LEADS = 4, N_FORMS = 3, N_CUTS = N_FORMS * (N_FACTORS + 20) };
 
-/* Plans this much later reach a target. Neighbours of a merge are tried if the best exceeds memory by no more. */
-#define TOLERANCE   0.001
-#define NEAR_EXCESS 0.25
+/* Plans this much later reach a target. */
+#define TOLERANCE 0.001
 
 /* With packer milp a boundary moves by this many tokens in each direction; a program has at most this many binaries. */
 enum { MILP_WINDOW = 2, MILP_NODES = 50, MILP_BINARIES = 300 };
@@ -167,7 +166,7 @@ static void cut_chain(const struct building *building, enum pass pass, const str
                         .sample = chain->sample,
                         .n_samples = chain->n_samples,
                         .n_micro_batches = n,
-                        .min_slice = building->cut->min_slice,
+                        .min_slice = knobs_of(rank_group)->min_slice,
                         .search = rank_group->search};
     fill_flop *target = NULL;
     if (knobs_of(rank_group)->balance == SLIMPACK_TIME)
@@ -457,10 +456,7 @@ static int by_kind(const struct candidate *x, const struct candidate *y)
 {
     if (x->cut.m != y->cut.m)
         return COMPARE(x->cut.m, y->cut.m);
-    if (x->cut.form != y->cut.form)
-        return COMPARE(x->cut.form, y->cut.form);
-    return x->cut.min_slice != y->cut.min_slice ? COMPARE(x->cut.min_slice, y->cut.min_slice)
-                                                : COMPARE(x->lead, y->lead);
+    return x->cut.form != y->cut.form ? COMPARE(x->cut.form, y->cut.form) : COMPARE(x->lead, y->lead);
 }
 
 static int by_bounds(const void *a, const void *b)
@@ -508,7 +504,7 @@ static void open_cuts(struct choice *choice, int64_t m)
     bool whole = !knobs->slicing || m < 2 * most_local(&choice->rank_group);
     for (enum slimpack_form form = SLIMPACK_CUT_ANY; form <= SLIMPACK_CUT_NONE; form++)
         if (form == SLIMPACK_CUT_NONE ? whole : knobs->slicing)
-            choice->unlisted[choice->n_unlisted++] = (struct slimpack_cut){m, form, knobs->min_slice};
+            choice->unlisted[choice->n_unlisted++] = (struct slimpack_cut){m, form};
 }
 
 /* Return the MicroPacks of a rank with the largest factor; micro_packs: no more are tried. */
@@ -740,11 +736,11 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
     const struct evaluation_limits limits = limits_of(request);
     struct batch_bound_pass least[N_PASSES];
     struct slimpack_split splits[SLIMPACK_LEVELS + SLIMPACK_N_LEVELS];
-    int32_t n = 0;
+    int32_t n = 0, n_even = 0;
     bool ok = true;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         least[pass] = batch_bound_pass_of(request, pass);
-    for (; ok && n < SLIMPACK_LEVELS + SLIMPACK_N_LEVELS && slimpack_nth_split(request, n, &splits[n]); n++) {
+    for (; ok && n_even < MOST_EVEN && slimpack_nth_split(request, n, &splits[n]); n++) {
         struct solution other = {0};
         bool has_fit = best.plan.n_phases > 0 && evaluation_exceeds(&best.worst, &limits) == EXCEEDED_NONE;
         double limit_s = has_fit                ? best.worst.makespan_s * (1 - TOLERANCE)
@@ -753,8 +749,8 @@ static bool solve_all(const struct plan_request *request, struct plan *plan, str
         bool known = false;
         for (int32_t i = 0; i < n; i++)
             known = known || same_outliers(&splits[n], &splits[i]);
-        double excess = best.plan.n_phases > 0 ? evaluation_excess(&best.worst, &limits) : INFINITY;
-        if (known || (n >= SLIMPACK_LEVELS && excess > NEAR_EXCESS))
+        n_even += !known && n >= SLIMPACK_LEVELS && slimpack_is_even(&splits[n]);
+        if (known)
             continue;
         ok = solve(request, &splits[n], least, limit_s, &other, err);
         keep_better(request, &best, &other);

@@ -86,7 +86,7 @@ enum slimpack_merge {
     /* FLOPs over C / k: k = 1, 2, 4, ..., DP until no rank has more than 1.1 C; the most even k stays */
     SLIMPACK_MERGE_EVEN,
     SLIMPACK_MERGE_ADAPTED, /* FLOPs, or memory with all that `auto` may offload and recompute */
-    SLIMPACK_MERGE_LEVEL,   /* FLOPs, or a level: tokens of the longest sample over 2^(n / 4), n = 0, 1, 2, ... */
+    SLIMPACK_MERGE_LEVEL,   /* FLOPs, or a level: tokens of the longest sample over 2^(n / 2), n = 0, 1, 2, ... */
     SLIMPACK_MERGE_NONE     /* no sample is */
 };
 
@@ -108,13 +108,15 @@ enum { SLIMPACK_LEVELS = 4, SLIMPACK_N_LEVELS = 64 };
  * Run steps 1 to 4 for the n-th merge rule, from 0 on.
  *
  * 1. Rules are SLIMPACK_MERGE, EVEN, NONE and ADAPTED. Without dp_merge there is only NONE.
- * 2. If ranks have at most 64 samples on average, every second level follows, down to half of the longest sample over
- * DP. They do not depend on memory, so that more memory does not make a plan slower. A search (limit_s) leaves them
- * out.
+ * 2. If ranks have at most 64 samples on average, levels follow, down to half of the longest sample over DP. The
+ *    third with even ranks ends them. They do not depend on memory, so more memory makes no plan slower.
  *
  * @return false: there is no such rule
  */
 bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct slimpack_split *split);
+
+/** Return whether no rank has more than 1.1 C. */
+bool slimpack_is_even(const struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
 
@@ -151,7 +153,6 @@ enum slimpack_form {
 struct slimpack_cut {
     int64_t m; /* MicroPacks of a rank */
     enum slimpack_form form;
-    int64_t min_slice; /* [tokens] */
 };
 
 /** Run steps 7 to 11: the MicroPacks of a phase without orders. Its groups are the blocks inside. */

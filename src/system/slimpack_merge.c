@@ -10,7 +10,7 @@
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
-enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 64, LEVELS_OF_HALF = 4, LEVEL_STEP = 2 };
+enum { THRESHOLD_PARTS = 1000, EVEN_PERCENT = 110, FEW_SAMPLES = 64, LEVELS_OF_HALF = 2 };
 
 /*
  * Aligned blocks of `width` ranks as a binary heap with the least loaded on top (ties: the lowest). Widths only shrink,
@@ -173,15 +173,17 @@ static double rounded_down(const struct batch *batch, double capacity)
     return capacity_of(batch, level);
 }
 
-/* Return the levels that are tried, none in a search: up to half a rank's share of the longest sample, if each is much
- * of a rank's work.
- */
+/* Return the most levels that are tried: up to half a rank's share of the longest sample. */
 static int32_t n_levels(const struct plan_request *request)
 {
-    if (request->limit_s > 0 || request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
+    if (request->batch->n_samples > FEW_SAMPLES * request->layout.dp)
         return 0;
-    int32_t n = 1 + (int32_t)ceil(LEVELS_OF_HALF / LEVEL_STEP * (log2((double)request->layout.dp) + 1));
-    return n < SLIMPACK_N_LEVELS ? n : SLIMPACK_N_LEVELS;
+    return 1 + (int32_t)ceil(LEVELS_OF_HALF * (log2((double)request->layout.dp) + 1));
+}
+
+bool slimpack_is_even(const struct slimpack_split *split)
+{
+    return 100 * fullest_of(split) <= EVEN_PERCENT * split->total;
 }
 
 /* Make a split even: rule.parts = 2, 4, ..., DP until no rank has more than 1.1 C. */
@@ -189,7 +191,7 @@ static void even_out(const struct plan_request *request, struct slimpack_split *
 {
     for (struct rule rule = {2, INFINITY}; rule.parts <= request->layout.dp; rule.parts *= 2) {
         struct slimpack_split other, worse;
-        if (100 * fullest_of(split) <= EVEN_PERCENT * split->total)
+        if (slimpack_is_even(split))
             break;
         split_by(request, &rule, &other);
         worse = other;
@@ -204,11 +206,10 @@ static void even_out(const struct plan_request *request, struct slimpack_split *
 void slimpack_split(const struct plan_request *request, enum slimpack_merge merge, int32_t level,
                     struct slimpack_split *split)
 {
-    bool by_memory = merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED;
     struct rule rule = {merge != SLIMPACK_MERGE_NONE, INFINITY};
     if (merge == SLIMPACK_MERGE_LEVEL)
-        rule.capacity = capacity_of(request->batch, 1 + LEVEL_STEP * (level - 1));
-    if (by_memory)
+        rule.capacity = capacity_of(request->batch, level);
+    if (merge == SLIMPACK_MERGE || merge == SLIMPACK_MERGE_ADAPTED)
         rule.capacity =
             rounded_down(request->batch, (double)slimpack_rank_tokens(request, merge == SLIMPACK_MERGE_ADAPTED));
     split_by(request, &rule, split);
