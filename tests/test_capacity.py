@@ -296,7 +296,7 @@ class Words(unittest.TestCase):
         """Their costs differ by less than the interval over batches. Equal batches have none, so only equal costs count."""
         said = r"costs about the same \(± ([\d.]+)%, 95% interval of batches\): (\d+) nodes? of h100 in [\d.]+ days, (\d+) in [\d.]+ "
         sets = ("capacity.days=1000", "reliability=~", "fits=tight", "capacity.offers=[{name: h100, nodes: {from: 1, to: 8}}]")
-        documents = VARIED.replace("global_batch_tokens: 512Ki", "global_batch: 128")
+        documents = VARIED.replace("global_batch_tokens: 512Ki", "global_batch: 256")
         for question, expected in ((documents, True), (QUESTION, False)):
             found = re.search(said, " ".join(ask(SCRATCH / "shared", *sets, question=question).stdout.split()))
             self.assertEqual(found is not None, expected)
