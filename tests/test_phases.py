@@ -22,7 +22,7 @@ price: {usd_per_gpu_hour: 2, usd_per_kwh: 0.1, pue: 1.2}
 systems:
   - {name: best-fit, plan: auto}
 """
-SHORT, LONG = {"tokens": 4e11}, {"tokens": 5e10, "context": "16Ki", "lengths": "wikipedia", "batch": "1Mi"}
+SHORT, LONG = {"tokens": 4e11}, {"tokens": 5e10, "context": "64Ki", "lengths": "wikipedia", "batch": "2Mi"}
 OFFERS = "[{name: h100, nodes: {from: 2, to: 2}}]"
 TOKENS = (SHORT["tokens"], LONG["tokens"])
 
@@ -39,7 +39,7 @@ def phased(text=BASE, more=""):
 
 def alone():
     """The answers of both phases, each as a training of its own, on the same nodes."""
-    long = BASE.replace("lengths: github, context: 4Ki, global_batch: 64", "lengths: wikipedia, context: 16Ki, global_batch_tokens: 1Mi")
+    long = BASE.replace("lengths: github, context: 4Ki, global_batch: 64", "lengths: wikipedia, context: 64Ki, global_batch_tokens: 2Mi")
     questions = [f"{text}capacity: {{tokens: {tokens}, days: 1000, offers: {OFFERS}}}\n" for text, tokens in zip((BASE, long), TOKENS)]
     return [json.loads(ask(question, "--json").stdout)["answer"] for question in questions]
 
@@ -77,7 +77,7 @@ class Phases(unittest.TestCase):
     def test_verdict__has_a_line_for_each_phase_and_the_sum(self):
         lines = self.text.splitlines()
         self.assertEqual(lines[0] + lines[1], "phases: train llama3.2-1b on 400G tokens of github up to 4,096, then 50.0G tokens of wikipedia up to"
-                         "  16,384, in 1000 days at most")
+                         "  65,536, in 1000 days at most")
         found = [re.match(r"phase (\d), .*: ([0-9.]+) days, \$", line) for line in lines]
         days = [float(match[2]) for match in found if match]
         self.assertEqual([match[1] for match in found if match], ["1", "2"])
