@@ -60,7 +60,7 @@ TEST(batch_check__names_pipelines_with_few_micro_batches)
 {
     check_sentence((struct hand){4, 9, 9, 0, 0.01, 8},
                    (struct scenario_data){.context = 32768, .global_batch_tokens = 9 * 32768},
-                   "batch: 288Ki tokens give a pipeline of best-fit 2.2 micro-batches, 576Ki tokens would give 4");
+                   "batch: 288Ki tokens give a pipeline of best-fit 2.2 micro-batches, 576Ki tokens would give 4.5");
 }
 
 /* 9 micro-batches in 12 are 25% padding; the nearest rounds of 2 x 32Ki are 4 or 5, and 4.5 is rounded up. */

@@ -118,7 +118,8 @@ TEST(candidate_price__counts_failures_and_spare_nodes)
     equip(&asked);
     struct reliability *reliability = &asked.offers[0].scenario.reliability;
     *reliability = hand_reliability(50, 600, 30, 3600);
-    reliability->spares = row.spare_nodes = 2;
+    row.spare_nodes = 2;
+    reliability->spares = 2;
     struct goodput_setting setting = hand_training(reliability, 4);
     struct goodput goodput = goodput_of(&setting);
     const double *lost = goodput.lost_share;

@@ -248,6 +248,7 @@ class Words(unittest.TestCase):
         self.assertEqual(days, min(row["days"] for row in got["candidates"] if row["fits"]))
         self.assertIn("\nnothing keeps all limits; the fastest (p5..p95 of 1000 drawn trainings; miss: ", text)
         self.assertRegex(text, r"\nfastest +h100 +8 \+ 1 spare = 9 +72 ")
+        self.assertRegex(ask(SCRATCH / "shared", "capacity.days=none", "capacity.gpus=40", ONE).stdout, r"\nfastest +h100 +[45] ")
         few = ask(SCRATCH / "shared", "capacity.days=2", "capacity.gpus=40").stdout
         self.assertRegex(few, r"\nfastest +h200 +4 \+ 1 spare = 5 +40 ")
         self.assertIn("tokens, or allow more GPUs, or enlarge the batch (global batch x2: ", " ".join(few.split()))
@@ -417,6 +418,7 @@ systems: [{name: best-fit, plan: auto}]
         self.assertEqual(json.loads(same.stdout)["candidates"], json.loads(got.stdout)["candidates"])
         for change, message in ((("--model", "llama"), "--model: model: there is no model 'llama'"),
                                 (("--offer", "h200"), "--offer 'h200': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as"),
+                                (("--offer", "h200@3"), "--offer 'h200@3': its device stands in another --offer"),
                                 (("--offer", "h101@2"), "--offer: device: there is no device 'h101'"),
                                 (("--tokens", "many"), "--tokens: capacity.tokens: 'many' is not a number"),
                                 (("ask.yaml",), "ask.yaml: a file has keys of its own")):

@@ -107,7 +107,7 @@ class Numbers(unittest.TestCase):
         for text in (*content["verdict"], content["ranking"]["note"], content["setting"]):
             self.assertIn(" ".join(text.split()), plain)
         self.assertEqual(content["verdict"], told["verdict"])
-        self.assertRegex(content["verdict"][0], r"^batch: 48 documents give a pipeline of best-fit .* 96 documents would give 4;")
+        self.assertRegex(content["verdict"][0], r"^batch: 48 documents give a pipeline of best-fit .* 96 documents would give 5\.5;")
         self.assertEqual(content["verdict"][1:3], ["slimpack and best-fit tie", told["reason"]])
         self.assertEqual(told["ties"], ["slimpack", "best-fit"])
         self.assertEqual(content["verdict"][-1], "outside the measured runs: " + ", ".join(told["outside_measured_runs"]))

@@ -80,7 +80,8 @@ static void write_few(FILE *file, const struct scenario *scenario, const struct 
         fprintf(file, " give a pipeline of %s %.1f micro-batches", least->label, least->filled);
     fputs(", ", file);
     write_batch(file, &scenario->data, factor);
-    fprintf(file, " would give %s", least->idle > 0.5 ? "each 4 micro-batches" : "4");
+    fprintf(file, " would give %s%.3g%s", least->idle > 0.5 ? "each " : "", least->filled * (double)factor,
+            least->idle > 0.5 ? " micro-batches" : "");
 }
 
 /** Write how much of a system's micro-batches is padding, and the batch without it. */

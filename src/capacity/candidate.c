@@ -60,6 +60,13 @@ void candidate_price(const struct question *question, const struct offer *offer,
     row->usd_per_1t_tokens = row->usd / question->tokens * 1e12;
 }
 
+/** Return the cost of a candidate, INFINITY if it never ends. */
+static double cost_of(const struct candidate *candidate, bool in_money)
+{
+    double cost = candidate_cost(candidate, in_money);
+    return isfinite(cost) ? cost : INFINITY;
+}
+
 void candidate_price_with_spares(const struct question *question, const struct offer *offer,
                                  struct trace_candidate *row)
 {
@@ -69,11 +76,12 @@ void candidate_price_with_spares(const struct question *question, const struct o
         with.row.spare_nodes = spares;
         candidate_price(question, offer, &with.row);
         bool in_money = !isnan(with.row.usd), keeps = candidate_meets(question, &with);
-        bool cheaper = candidate_cost(&with, in_money) < candidate_cost(&best, in_money);
+        double best_cost = cost_of(&best, in_money);
+        bool cheaper = cost_of(&with, in_money) < best_cost;
         bool kept = spares > least && candidate_meets(question, &best);
         if (spares == least || keeps > kept || (keeps == kept && cheaper))
             best = with;
-        else if (kept)
+        else if (kept && best_cost < INFINITY)
             break;
     }
     *row = best.row;
@@ -367,18 +375,9 @@ int32_t candidates_fastest(const struct candidates *candidates)
     return choose(candidates, -1, true, true);
 }
 
-/** Return whether the fastest candidate is asked for: limits are given, and no days are among them. */
-static bool asks_for_fastest(const struct question *question)
-{
-    bool other_limits = false;
-    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
-        other_limits = other_limits || !isnan(question->limit[i]);
-    return other_limits && isnan(question->limit[LIMIT_DAYS]);
-}
-
 int32_t candidates_best_of_offer(const struct candidates *candidates, const struct question *question, int32_t offer)
 {
-    int32_t chosen = choose(candidates, offer, false, asks_for_fastest(question));
+    int32_t chosen = choose(candidates, offer, false, question_asks_for_fastest(question));
     return chosen >= 0 ? chosen : choose(candidates, offer, true, true);
 }
 
@@ -390,7 +389,7 @@ int32_t candidates_choose(struct candidates *candidates, const struct question *
     }
     mark_frontier(candidates, candidates_have_money(candidates));
     mark_added(candidates, question);
-    int32_t chosen = choose(candidates, -1, false, asks_for_fastest(question));
+    int32_t chosen = choose(candidates, -1, false, question_asks_for_fastest(question));
     if (chosen >= 0)
         candidates->at[chosen].row.chosen = 1;
     return chosen;

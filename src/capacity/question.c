@@ -64,6 +64,14 @@ bool question_is_limited(const struct question *question)
     return !isnan(limit[LIMIT_DAYS]) || !isnan(limit[LIMIT_USD]) || !isnan(limit[LIMIT_MWH]);
 }
 
+bool question_asks_for_fastest(const struct question *question)
+{
+    bool other_limits = false;
+    for (enum capacity_limit i = LIMIT_USD; i < CAPACITY_N_LIMITS; i++)
+        other_limits = other_limits || !isnan(question->limit[i]);
+    return other_limits && isnan(question->limit[LIMIT_DAYS]);
+}
+
 int64_t offer_gpus(const struct offer *offer, int64_t nodes)
 {
     return nodes * platform_gpus_per_server(&offer->scenario.platform);
@@ -187,11 +195,10 @@ static bool choose_range(struct question *question, struct offer *offer, struct 
 {
     const int64_t most_times = 8, most_from = MOST_NODES / most_times, most_without_days = 128;
     double days = question->limit[LIMIT_DAYS];
-    offer->from = offer->to = 1;
+    offer->from = offer->to = most_without_days; /* plans and faults may need many nodes */
     bool ok = resolve_offer(question, offer, cache, err);
-    if (ok && isnan(days))
-        offer->to = most_without_days;
-    else if (ok) {
+    offer->from = 1;
+    if (ok && !isnan(days)) {
         offer->from = (int64_t)fmin(ceil(question_least_days(question, offer, 1) / days), (double)most_from);
         offer->to = most_times * offer->from;
     }

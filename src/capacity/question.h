@@ -87,6 +87,9 @@ bool question_resolve(struct document *document, struct question *question, stru
 /** Return whether a limit is given that a training may miss by its time: days, money or energy. */
 bool question_is_limited(const struct question *question);
 
+/** Return whether the fastest candidate is asked for: limits are given, and no days are among them. */
+bool question_asks_for_fastest(const struct question *question);
+
 /** Return the GPUs of a size, without spares. */
 int64_t offer_gpus(const struct offer *offer, int64_t nodes);
 

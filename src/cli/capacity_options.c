@@ -60,6 +60,12 @@ static bool write_offer(FILE *file, const char *offer, struct error *err)
     return true;
 }
 
+static bool is_same_device(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "@");
+    return n == strcspn(b, "@") && strncmp(a, b, n) == 0;
+}
+
 static bool set_offers(const struct capacity_options *options, struct document *document, struct error *err)
 {
     char *text = NULL;
@@ -67,8 +73,13 @@ static bool set_offers(const struct capacity_options *options, struct document *
     FILE *file = check_memstream(&text, &n_bytes);
     bool ok = true;
     fputc('[', file);
-    for (int32_t i = 0; i < options->n_offers && ok; i++)
+    for (int32_t i = 0; i < options->n_offers && ok; i++) {
         ok = write_offer(file, options->offers[i], err);
+        for (int32_t k = 0; k < i && ok; k++)
+            if (is_same_device(options->offers[i], options->offers[k]))
+                ok = error_set(err, "--offer '%s': its device stands in another --offer; allowed: one for each device",
+                               options->offers[i]);
+    }
     fputc(']', file);
     CHECK(fclose(file) == 0);
     ok = ok && document_set_value(document, "capacity.offers", text, "--offer", err);

@@ -96,8 +96,7 @@ static void write_assumed(FILE *file, const struct answer *answer)
 
 static const char *label_of_pick(const struct answer *answer, int kind, char text[TEXT_AMOUNT_SIZE])
 {
-    const double *limit = answer->question->limit;
-    bool fastest = answer->chosen < 0 || (isnan(limit[LIMIT_DAYS]) && question_is_limited(answer->question));
+    bool fastest = answer->chosen < 0 || question_asks_for_fastest(answer->question);
     if (kind == PICK_SAFE)
         snprintf(text, TEXT_AMOUNT_SIZE, "safe at %g%%", 100 * answer->question->confidence);
     else
@@ -545,15 +544,14 @@ static void write_notes(FILE *file, const struct answer *answer)
 static void write_scaled_attention(FILE *file, const struct answer *answer)
 {
     const struct candidates *candidates = &answer->search.candidates;
-    const struct candidate *shown;
+    const struct candidate *subject = answer_subject(answer);
     char line[ASSUMPTIONS_SIZE], label[TEXT_AMOUNT_SIZE];
     for (int32_t offer = 0; offer < answer->question->n_offers; offer++) {
-        shown = answer_subject(answer);
-        for (int32_t i = 0; i < candidates->n && (shown == NULL || shown->row.offer != offer); i++)
-            if (candidates->at[i].row.offer == offer && candidates->at[i].row.fits &&
-                (i + 1 == candidates->n || candidates->at[i + 1].row.offer != offer))
+        const struct candidate *shown = subject != NULL && subject->row.offer == offer ? subject : NULL;
+        for (int32_t i = candidates->n - 1; i >= 0 && shown == NULL; i--)
+            if (candidates->at[i].row.offer == offer && candidates->at[i].row.fits)
                 shown = &candidates->at[i];
-        if (shown == NULL || shown->row.offer != offer)
+        if (shown == NULL)
             continue;
         snprintf(label, sizeof label, "%" PRId64 " node%s", shown->row.nodes, shown->row.nodes > 1 ? "s" : "");
         const struct trace_summary ends = {.tokens_per_s_per_gpu = shown->row.tokens_per_s_per_gpu,

@@ -256,10 +256,12 @@ static void find_beginnings(const struct scenario_data *data, struct lengths *le
     free(seen);
 }
 
-/** Return the position in a list at which an iteration begins. */
-static int64_t listed_position(const struct lengths *lengths, int64_t iteration)
+/** Return the position in a list at which an iteration begins. Without beginnings all have the same documents. */
+static int64_t listed_position(const struct lengths *lengths, const struct scenario_data *data, int64_t iteration)
 {
     int64_t first = lengths->repeated;
+    if (lengths->n_beginnings == 0)
+        return iteration % lengths->n * data->global_batch % lengths->n;
     if (iteration >= lengths->n_beginnings)
         iteration = first + (iteration - first) % (lengths->n_beginnings - first);
     return lengths->beginning[iteration];
@@ -271,7 +273,7 @@ void lengths_draw(const struct lengths *lengths, const struct scenario_data *dat
     CHECK(data->context >= 1 && (data->global_batch > 0) != (data->global_batch_tokens > 0) &&
           data->global_batch <= INT32_MAX && (data->global_batch > 0 || data->global_batch_tokens >= data->context));
     struct draw draw = {.lengths = lengths, .data = data, .rng = rng_create(seed, iteration, RNG_LENGTHS)};
-    int64_t position = lengths->kind == LENGTHS_LISTED ? listed_position(lengths, iteration) : 0;
+    int64_t position = lengths->kind == LENGTHS_LISTED ? listed_position(lengths, data, iteration) : 0;
     draw_batch(&draw, &position, batch);
     rng_free(draw.rng);
 }
@@ -298,7 +300,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
         ok = open_file(data, lengths, err);
     scale_lengths(lengths, data->length_scale);
     ok = ok && (fixed || listed || hash_file(path, &lengths->hash, err)) && check_context(data, lengths, err);
-    if (ok && listed)
+    if (ok && listed && (data->global_batch_tokens > 0 || data->long_documents == SCENARIO_DROP))
         find_beginnings(data, lengths);
     if (!ok)
         lengths_close(lengths);

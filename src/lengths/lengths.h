@@ -17,7 +17,8 @@ struct lengths {
     struct lengths_table table;
     int64_t n;                      /* number of lengths in the file or list */
     int32_t *file_tokens;           /* lengths of the user's file or list, in its order */
-    int64_t n_beginnings, repeated; /* iterations whose beginnings in a list are known; the one that follows the last */
+    int64_t n_beginnings, repeated; /* iterations whose beginnings in a list are known, 0: multiples of global_batch;
+                                       the one that follows the last */
     int64_t *beginning;             /* [n_beginnings] position in the list at which an iteration begins */
     int32_t fixed_tokens;           /* length of every document */
     double scale; /* factor of the lengths that a law or table gives; those above are scaled already */
