@@ -256,7 +256,7 @@ static void find_beginnings(const struct scenario_data *data, struct lengths *le
     free(seen);
 }
 
-/** Return the position in a list at which an iteration begins. Without beginnings all have the same documents. */
+/** Return the position in a list at which an iteration begins. Without beginnings each takes global_batch documents. */
 static int64_t listed_position(const struct lengths *lengths, const struct scenario_data *data, int64_t iteration)
 {
     int64_t first = lengths->repeated;
