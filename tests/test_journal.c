@@ -91,6 +91,27 @@ TEST(journal_open__cuts_off_a_torn_record_and_keeps_the_others)
     free(path);
 }
 
+/* Shards of a question read one another's journals while they are written. */
+TEST(journal_read__takes_the_whole_records_while_a_driver_writes_the_next)
+{
+    char *path = new_path("growing.journal");
+    struct seen held = {""}, seen = {""}, ended = {""};
+    struct error err = {0};
+    struct journal writer, reader;
+    write_three(path);
+    CHECK_TRUE(journal_open(path, see, &held, &writer, &err));
+    FILE *file = fopen(path, "ab");
+    CHECK(file != NULL && fwrite("half", 1, 4, file) == 4 && fclose(file) == 0);
+    CHECK_TRUE(journal_read(path, see, &seen, &reader, &err));
+    CHECK_TEXT(seen.text, "0:one 2:two 2:three ");
+    journal_close(&reader);
+    journal_close(&writer);
+    CHECK_TRUE(!journal_read(path, see, &ended, &reader, &err));
+    CHECK_CONTAINS(err.text, "truncated or damaged at byte");
+    journal_close(&reader);
+    free(path);
+}
+
 /* The flipped bit may be any single bit of magic, head or payload. */
 TEST(journal_read__finds_a_flipped_bit)
 {

@@ -234,6 +234,14 @@ bool journal_open(const char *path, journal_visitor *visitor, void *context, str
             write_failed(journal, err));
 }
 
+/** Return whether a driver holds the journal, to append to it. */
+static bool has_writer(const struct journal *journal)
+{
+    if (flock(journal->descriptor, LOCK_SH | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK;
+    return flock(journal->descriptor, LOCK_UN) != 0;
+}
+
 bool journal_read(const char *path, journal_visitor *visitor, void *context, struct journal *journal, struct error *err)
 {
     struct stat status;
@@ -245,9 +253,10 @@ bool journal_read(const char *path, journal_visitor *visitor, void *context, str
         return error_set(err, "%s: cannot be read: %s", path, strerror(errno));
     if (!has_magic(journal))
         return refuse(journal, "", err);
+    bool written = has_writer(journal);
     if (!scan(journal, status.st_size, visitor, context, err))
         return false;
-    return journal->end == status.st_size ||
+    return journal->end == status.st_size || written || has_writer(journal) ||
            error_set(err,
                      "%s: truncated or damaged at byte %lld of %lld; the same command with its --shard repairs the "
                      "journal and computes the lost points",

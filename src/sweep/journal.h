@@ -56,7 +56,10 @@ void journal_release(struct journal *journal);
 bool journal_open(const char *path, journal_visitor *visitor, void *context, struct journal *journal,
                   struct error *err);
 
-/** Open only for reading. If the file does not end with a whole record, the error names the damaged byte. */
+/**
+ * Open only for reading. If the file does not end with a whole record, the error names the damaged byte. While a driver
+ * holds the journal, an incomplete end is no error: the record is being written.
+ */
 bool journal_read(const char *path, journal_visitor *visitor, void *context, struct journal *journal,
                   struct error *err);
 
