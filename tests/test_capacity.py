@@ -246,7 +246,7 @@ class Words(unittest.TestCase):
         self.assertFalse(got["met"])
         days = got["answer"]["days"]
         self.assertEqual(days, min(row["days"] for row in got["candidates"] if row["fits"]))
-        self.assertIn("\nnothing keeps all limits; the fastest (p5..p95 of 1000 drawn trainings; miss: ", text)
+        self.assertIn("\nnothing keeps all limits; the fastest (days as computed; p5..p95, and miss of a limit, ", text)
         self.assertRegex(text, r"\nfastest +h100 +8 \+ 1 spare = 9 +72 ")
         self.assertRegex(ask(SCRATCH / "shared", "capacity.days=none", "capacity.gpus=40", ONE).stdout, r"\nfastest +h100 +[45] ")
         few = ask(SCRATCH / "shared", "capacity.days=2", "capacity.gpus=40").stdout
@@ -375,7 +375,7 @@ class Words(unittest.TestCase):
     def test_an_own_node_is_bought_and_a_rented_one_is_rented(self):
         own = ONE.replace("name: h100,", "name: h100, price: {own: {usd_per_node: 3e5, years: 4, utilisation: 0.8}},")
         for sets, word in ((ONE, "rent"), (own, "buy")):
-            self.assertIn(f"\n{word} one of these (p5..p95", ask(SCRATCH / "shared", sets).stdout)
+            self.assertIn(f"\n{word} one of these (days as computed; p5..p95", ask(SCRATCH / "shared", sets).stdout)
 
     def test_faults_hold_for_each_size(self):
         """GPU 20 is on the third node. A slow GPU is slow in all sizes that have it, and a smaller size has a reason."""
@@ -415,7 +415,9 @@ systems: [{name: best-fit, plan: auto}]
 """)
         same = run("capacity", file, "--output", SCRATCH / "options", "--quiet", "--json")
         got = run("capacity", *options, "--output", SCRATCH / "options", "--quiet", "--json")
-        self.assertEqual(json.loads(same.stdout)["candidates"], json.loads(got.stdout)["candidates"])
+        same, got = json.loads(same.stdout), json.loads(got.stdout)
+        self.assertEqual(same["candidates"], got["candidates"])
+        self.assertEqual((same["assumed"], ["assumed: " + line for line in got["assumed"]]), ([], assumed))
         for change, message in ((("--model", "llama"), "--model: model: there is no model 'llama'"),
                                 (("--offer", "h200"), "--offer 'h200': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as"),
                                 (("--offer", "h200@3"), "--offer 'h200@3': its device stands in another --offer"),

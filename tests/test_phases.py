@@ -116,6 +116,7 @@ class Phases(unittest.TestCase):
     def test_mistakes__are_one_sentence(self):
         for phases, said in (
             ("tokens: 1e12, phases: [{tokens: 1e12}]", "capacity.tokens: the phases have tokens of their own, so leave it out"),
+            ("tokens: 1e12, one_plan: true", "capacity.one_plan: there are no `phases:` that could have one plan; leave it out"),
             ("phases: []", "capacity.phases: expected a list such as [{tokens: 1.8e12, context: 4Ki}"),
             ("phases: [{context: 4Ki}]", "tokens: is required"),
             ("phases: [{tokens: 1e12, context: 99}, {tokens: 1e12, plan: auto}]", "plan: unknown key"),

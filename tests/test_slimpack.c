@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests check the plans of SlimPack. */
 #include "base/check.h"
-#include "bounds/batch_bound.h"
 #include "bounds/lower_bound.h"
 #include "bounds/memory.h"
 #include "hand_model.h"
@@ -769,21 +768,5 @@ TEST(slimpack_ulysses__assigns_whole_heads)
     slimpack_split(&hand.request, SLIMPACK_MERGE, 0, &split);
     CHECK_EQUAL(split.n_outliers, 0);
     slimpack_split_free(&split);
-    hand_request_free(&hand);
-}
-
-/* Two ranks have samples of 5000 and 1000 tokens. Without DP-Merge they are apart, with it the long one is on both. The
- * other merge rules (by memory, and even) say the same. */
-TEST(slimpack_lower_bound__is_the_most_loaded_rank)
-{
-    struct hand_request hand;
-    double seconds[2];
-    hand_request_real(&hand, 2, 1, 5000);
-    hand_batch(&hand, 2, (int32_t[]){5000, 1000});
-    batch_bound_samples_s(&hand.request, seconds);
-    hand_knobs(&hand, &system_slimpack, "dp_merge: false");
-    CHECK_CLOSE(slimpack_lower_bound_s(&hand.request), seconds[0], 1e-12);
-    hand_knobs(&hand, &system_slimpack, "");
-    CHECK_CLOSE(slimpack_lower_bound_s(&hand.request), seconds[0] / 2 + seconds[1], 1e-12);
     hand_request_free(&hand);
 }

@@ -78,7 +78,7 @@ static void pick_fewest(struct answer *answer)
             continue;
         pick_candidate(answer, i, &pick);
         set_spares(question, &pick, offer_least_spares(&question->offers[list->at[i].row.offer]));
-        while (!candidate_meets(question, &pick.candidate))
+        while (!candidate_trains(&pick.candidate) || !candidate_meets(question, &pick.candidate))
             set_spares(question, &pick, pick.candidate.row.spare_nodes + 1);
         int64_t more = best->index < 0 ? -1 : pick.candidate.row.gpus - best->candidate.row.gpus;
         if (more < 0 ||

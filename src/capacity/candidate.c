@@ -114,8 +114,11 @@ static void take_plan(const struct question *question, const struct size *size, 
         if (strcmp(candidate->phase[i].plan_text, candidate->phase[i - 1].plan_text) == 0)
             continue;
         char *longer = check_asprintf("%s, then %s", row->plan_text, candidate->phase[i].plan_text);
-        snprintf(row->plan_text, sizeof row->plan_text, "%s", longer);
+        bool whole = strlen(longer) < sizeof row->plan_text;
+        snprintf(row->plan_text, sizeof row->plan_text, "%s", whole ? longer : "a plan of its own for each phase");
         free(longer);
+        if (!whole)
+            return;
     }
 }
 
@@ -141,6 +144,11 @@ static void add_phase(const struct trace_summary *summary, double share, struct 
     candidate->token_delay = fmax(candidate->token_delay, summary->token_delay);
 }
 
+bool candidate_trains(const struct candidate *candidate)
+{
+    return candidate->row.goodput >= least_goodput;
+}
+
 /** Fill in the results of a system that ran in all phases. */
 static void add_phases(const struct question *question, const struct size *size, struct candidate *candidate)
 {
@@ -158,7 +166,7 @@ static void add_phases(const struct question *question, const struct size *size,
     row->fits = row->fits && (!row->tight || offer->scenario.fits == SCENARIO_FITS_TIGHT);
     if (row->fits)
         candidate_price_with_spares(question, offer, row);
-    if (row->fits && row->goodput < least_goodput) {
+    if (row->fits && !candidate_trains(candidate)) {
         candidate->refusal = "failures come so fast that less than 1% of the time trains";
         row->fits = 0;
         row->days = row->gpu_hours = row->usd = row->mwh = row->co2_t = row->usd_per_1t_tokens = NAN;

@@ -89,6 +89,9 @@ struct trace_candidate candidate_phase_row(const struct question *question, cons
 /** Return what a candidate takes of what a limit is about: days, $, MWh, GPUs with those of spares. NaN: unknown. */
 double candidate_amount(const struct candidate *candidate, enum capacity_limit limit);
 
+/** Return whether at least 1% of a priced candidate's time trains. */
+bool candidate_trains(const struct candidate *candidate);
+
 /** Return whether a candidate fits and keeps one limit, or all limits. */
 bool candidate_keeps(const struct question *question, const struct candidate *candidate, enum capacity_limit limit);
 bool candidate_meets(const struct question *question, const struct candidate *candidate);

@@ -32,7 +32,7 @@ static struct change *add(struct listing *listing, const char *name, bool relaxe
 
 static bool keeps_plan(const struct listing *listing)
 {
-    return listing->question->one_plan && listing->question->n_phases > 1;
+    return listing->question->one_plan;
 }
 
 /** Set a key in the next phase of a change. */

@@ -280,6 +280,9 @@ static bool read_phases(struct question *question, int32_t node, struct error *e
     bool ok = true;
     question->n_phases = 1;
     question->phase[0].tokens = question->tokens;
+    if (list < 0 && question->one_plan)
+        return document_error(document, document_find(document, node, "one_plan"), err,
+                              "capacity.one_plan: there are no `phases:` that could have one plan; leave it out");
     if (list < 0)
         return true;
     if (tokens >= 0)
@@ -299,6 +302,7 @@ static bool read_phases(struct question *question, int32_t node, struct error *e
         ok &= schema_read(document, child, phase_keys, N_PHASE_KEYS, NULL, phase, err);
         question->tokens += phase->tokens;
     }
+    question->one_plan &= question->n_phases > 1;
     return ok;
 }
 

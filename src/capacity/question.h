@@ -61,7 +61,7 @@ struct question {
     double tokens;            /* of all phases */
     int32_t n_phases;         /* at least 1; the training itself is one */
     struct phase phase[QUESTION_MOST_PHASES];
-    bool one_plan;                   /* for all phases */
+    bool one_plan;                   /* for all phases, of which there are several */
     double limit[CAPACITY_N_LIMITS]; /* NaN: none */
     double confidence;               /* of the safe answer */
     int32_t n_offers;

@@ -62,7 +62,7 @@ static const struct what_if *find_results(const struct size_search *search, int3
 /** Return the plans of a size that all phases may have: the best one of each. 0: each phase has its own. */
 static int32_t n_plans_of(const struct question *question)
 {
-    return question->one_plan && question->n_phases > 1 ? question->n_phases : 0;
+    return question->one_plan ? question->n_phases : 0;
 }
 
 static void add_size(struct size_search *search, int32_t offer, int64_t nodes)
@@ -268,18 +268,6 @@ static void try_beside(struct size_search *search, int32_t offer, int64_t nodes,
         add_size(search, offer, between(low, high, expected_size(search, offer, low, high)));
 }
 
-/** Return the least cost of an offer's sizes that keep the limit of days. INFINITY: none does. */
-static double least_cost(const struct size_search *search, int32_t offer)
-{
-    const struct candidates *candidates = &search->candidates;
-    bool in_money = candidates_have_money(candidates);
-    double least = INFINITY;
-    for (int32_t i = 0; i < candidates->n; i++)
-        if (candidates->at[i].row.offer == offer && candidate_keeps(search->question, &candidates->at[i], LIMIT_DAYS))
-            least = fmin(least, candidate_cost(&candidates->at[i], in_money));
-    return least;
-}
-
 /** Return the least cost of all sizes that keep all limits. INFINITY: none does. */
 static double answer_cost(const struct size_search *search)
 {
@@ -330,7 +318,7 @@ static void refine(struct size_search *search, int32_t offer)
     const struct question *question = search->question;
     const struct candidates *candidates = &search->candidates;
     bool in_money = candidates_have_money(candidates), in_time = !isnan(question->limit[LIMIT_DAYS]);
-    double least = least_cost(search, offer), least_mwh = INFINITY;
+    double least = INFINITY, least_mwh = INFINITY;
     int64_t smallest = 0, largest = 0, cheapest = 0, thriftiest = 0;
     for (int32_t i = 0; i < candidates->n; i++) {
         const struct candidate *candidate = &candidates->at[i];
@@ -339,8 +327,10 @@ static void refine(struct size_search *search, int32_t offer)
             continue;
         smallest = smallest == 0 ? row->nodes : smallest;
         largest = candidate_meets(question, candidate) ? row->nodes : largest;
-        if (cheapest == 0 && candidate_cost(candidate, in_money) == least)
+        if (candidate_cost(candidate, in_money) < least) {
+            least = candidate_cost(candidate, in_money);
             cheapest = row->nodes;
+        }
         if (row->mwh < least_mwh && !isnan(question->limit[LIMIT_MWH])) {
             least_mwh = row->mwh;
             thriftiest = row->nodes;

@@ -160,8 +160,8 @@ static void write_picks(FILE *file, const struct answer *answer, bool verbose)
                              : "buy one of these",
           file);
     if (drawn)
-        fprintf(file, " (p5..p95 of %d drawn trainings%s)", subject->date.n,
-                limited ? "; miss: share over a limit" : "");
+        fprintf(file, " (days as computed; p5..p95%s of %d drawn trainings)", limited ? ", and miss of a limit," : "",
+                subject->date.n);
     fputs(":\n", file);
     text_table_columns(&table, "<;offer<;nodes billed<;GPUs>;days>;p5..p95<");
     text_table_column(&table, in_money ? "cost" : "GPU-hours", ">");
@@ -443,7 +443,7 @@ static void write_goodput(FILE *file, const struct answer *answer)
     text_digits(row->checkpoint_interval_s / 60, interval);
     fprintf(file, "goodput %.1f%%", 100 * row->goodput);
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
-        if (losses[i].share >= 0.005)
+        if (losses[i].share >= 0.0005)
             fprintf(file, "%s%s %.1f%%", n++ == 0 ? " (" : ", ", losses[i].name, 100 * losses[i].share);
     fprintf(file, "%s; a failure every %s h, checkpoints every %s min\n", n > 0 ? ")" : "", mttf, interval);
 }
@@ -502,6 +502,14 @@ static void write_knee(FILE *file, const struct answer *answer)
     }
 }
 
+/** Write what of the answer lies outside the measured runs. */
+static void write_outside(FILE *file, const struct answer *answer)
+{
+    for (int32_t i = 0; i < answer->n_outside; i++)
+        fprintf(file, "%s%s", i == 0 ? "outside the measured runs: " : ", ", answer->outside[i]);
+    fputs(answer->n_outside > 0 ? "\n" : "", file);
+}
+
 /** Write how the numbers came about and what to be careful about. */
 static void write_basis(FILE *file, const struct answer *answer)
 {
@@ -522,12 +530,6 @@ static void write_basis(FILE *file, const struct answer *answer)
         fputs("; GPU-hours stand for cost, since the money of an offer is unknown", file);
     else if (isnan(price->usd_per_gpu_hour) && isnan(price->usd_per_kwh))
         fputs("; its money is without energy, since its price has no usd_per_kwh", file);
-    fputc('\n', file);
-    if (answer->n_outside == 0)
-        return;
-    fputs("outside the measured runs: ", file);
-    for (int32_t i = 0; i < answer->n_outside; i++)
-        fprintf(file, "%s%s", i > 0 ? ", " : "", answer->outside[i]);
     fputc('\n', file);
 }
 
@@ -616,7 +618,8 @@ static void print_table(const struct answer *answer, bool verbose)
             n_hidden++;
     }
     text_table_print(&table, stdout, 0);
-    puts("> the answer, + keeps all limits, f on the frontier of days, cost and energy");
+    printf("> the answer, + keeps all limits, f on the frontier of days, cost and energy; %s include spare nodes\n",
+           in_money ? "costs" : "GPU-hours");
     if (n_hidden > 0)
         printf("the fastest system of each size; -v shows %d more rows\n", n_hidden);
 }
@@ -640,6 +643,7 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
             write_ties(file, answer);
         write_amounts(file, answer);
         write_date(file, answer);
+        write_outside(file, answer);
         write_goodput(file, answer);
         write_changes(file, answer, true, verbose);
         write_changes(file, answer, false, verbose);
@@ -746,6 +750,21 @@ static json_t *json_of_notes(const struct answer *answer)
     return notes;
 }
 
+/** Return the lines of write_assumed without their first word. */
+static json_t *json_of_assumed(const struct answer *answer)
+{
+    json_t *lines = json_array();
+    char *text = NULL, *rest = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    write_assumed(file, answer);
+    CHECK(fclose(file) == 0);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        json_array_append_new(lines, json_string(line + strlen("assumed: ")));
+    free(text);
+    return lines;
+}
+
 void capacity_print_json(const struct answer *answer)
 {
     json_t *candidates = json_array(), *left_out = json_array(), *changes = json_array(), *outside = json_array();
@@ -764,13 +783,14 @@ void capacity_print_json(const struct answer *answer)
     for (int32_t i = 0; i < answer->n_outside; i++)
         json_array_append_new(outside, json_string(answer->outside[i]));
     const struct candidate *subject = answer_subject(answer);
-    command_print_json(json_pack(
-        "{s:s, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-        answer->question->offers[0].scenario.name, "tokens", answer->question->tokens, "met", answer->chosen >= 0,
-        "answer", subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention",
-        json_of_number(subject != NULL ? subject->contention : NAN), "date",
-        subject != NULL ? json_of_date(answer, &answer->pick[PICK_SUBJECT].date) : json_null(), "fewest",
-        json_of_pick(answer, &answer->pick[PICK_FEWEST]), "safe", json_of_pick(answer, &answer->pick[PICK_SAFE]),
-        "other_offers", json_of_others(answer), "changes", changes, "outside", outside, "notes", json_of_notes(answer),
-        "candidates", candidates, "left_out", left_out));
+    command_print_json(json_pack("{s:s, s:f, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                                 answer->question->offers[0].scenario.name, "tokens", answer->question->tokens,
+                                 "assumed", json_of_assumed(answer), "met", answer->chosen >= 0, "answer",
+                                 subject != NULL ? json_of_candidate(answer, subject) : json_null(), "contention",
+                                 json_of_number(subject != NULL ? subject->contention : NAN), "date",
+                                 subject != NULL ? json_of_date(answer, &answer->pick[PICK_SUBJECT].date) : json_null(),
+                                 "fewest", json_of_pick(answer, &answer->pick[PICK_FEWEST]), "safe",
+                                 json_of_pick(answer, &answer->pick[PICK_SAFE]), "other_offers", json_of_others(answer),
+                                 "changes", changes, "outside", outside, "notes", json_of_notes(answer), "candidates",
+                                 candidates, "left_out", left_out));
 }

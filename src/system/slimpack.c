@@ -39,11 +39,6 @@ struct building {
     fill_flop tau[N_PASSES]; /* of the component */
 };
 
-static bool holds(const struct slimpack_outlier *outlier, int32_t rank)
-{
-    return outlier->first_rank <= rank && rank < outlier->first_rank + outlier->width;
-}
-
 /* Return FLOPs of a sample x DP / width, a whole number. */
 static fill_flop work_of(const struct slimpack_rank_group *rank_group, enum pass pass, int32_t sample, int32_t width)
 {
@@ -63,9 +58,10 @@ static void list_works(const struct slimpack_rank_group *rank_group, enum slimpa
 {
     const struct slimpack_split *split = rank_group->split;
     works->n = 0;
-    for (int32_t i = 0; i < split->n_outliers; i++)
-        if (holds(&split->outliers[i], rank))
-            works->work[works->n++] = work_of(rank_group, pass, split->outliers[i].sample, split->outliers[i].width);
+    for (int32_t i = split->shared_first[rank]; i < split->shared_first[rank + 1]; i++) {
+        const struct slimpack_outlier *outlier = &split->outliers[split->shared[i]];
+        works->work[works->n++] = work_of(rank_group, pass, outlier->sample, outlier->width);
+    }
     works->n_outliers = works->n;
     for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++) {
         fill_flop work = work_of(rank_group, pass, split->local[i], 1);
@@ -94,15 +90,18 @@ static bool suffices(const struct works *works, enum slimpack_form form, fill_fl
     return packs + packs_of(rest, tau) <= (m > least ? m : least);
 }
 
-/* Return the least work of a MicroPack for which m of them, or one for each outlier and one more, suffice. */
-static fill_flop tau_of_works(const struct works *works, enum slimpack_form form, int64_t m)
+/* Return the least work of a MicroPack, at least the given one, for which m of them, or one for each outlier and one
+ * more, suffice. */
+static fill_flop tau_of_works(const struct works *works, enum slimpack_form form, int64_t m, fill_flop least)
 {
-    fill_flop least = 1, most = 1, local = 0;
+    fill_flop most = least, local = 0;
     for (int32_t i = 0; i < works->n; i++) {
         local += i < works->n_outliers ? 0 : works->work[i];
         most = works->work[i] > most ? works->work[i] : most;
     }
     most = local > most ? local : most;
+    if (suffices(works, form, least, m))
+        return least;
     while (least < most) {
         fill_flop middle = least + (most - least) / 2;
         if (suffices(works, form, middle, m))
@@ -123,8 +122,7 @@ static fill_flop tau_of(const struct slimpack_rank_group *rank_group, const stru
     fill_flop tau = 1;
     for (int32_t rank = first_rank; rank < first_rank + n_ranks; rank++) {
         list_works(rank_group, cut->form, pass, rank, &works);
-        fill_flop own = tau_of_works(&works, cut->form, cut->m);
-        tau = own > tau ? own : tau;
+        tau = tau_of_works(&works, cut->form, cut->m, tau);
     }
     free(works.work);
     return tau;
@@ -226,13 +224,11 @@ static void cut_rank(const struct building *building, enum pass pass, int32_t ra
     enum pass by = building->cut->form == SLIMPACK_CUT_ANY ? flops_of(rank_group, pass) : PASS_FORWARD;
     fill_flop tau = building->tau[by];
     int64_t m = building->cut->m;
-    for (int32_t i = 0; i < split->n_outliers; i++) {
-        const struct slimpack_outlier *outlier = &split->outliers[i];
-        if (!holds(outlier, rank))
-            continue;
+    for (int32_t i = split->shared_first[rank]; i < split->shared_first[rank + 1]; i++) {
+        const struct slimpack_outlier *outlier = &split->outliers[split->shared[i]];
         int64_t n = smaller(packs_of(work_of(rank_group, by, outlier->sample, outlier->width), tau),
                             rank_group->request->batch->tokens[outlier->sample]);
-        cut_outlier(building, pass, i, n, partition);
+        cut_outlier(building, pass, split->shared[i], n, partition);
         m -= n;
     }
     cut_local(building, pass, rank, tau, m, partition);
@@ -847,5 +843,5 @@ const struct training_system system_slimpack = {
     .degrees = SYSTEM_TP | SYSTEM_PP,
     .decides = slimpack_decides,
     .plan = slimpack_plan,
-    .lower_bound_s = slimpack_lower_bound_s,
+    .lower_bound_s = batch_bound_shared_s,
 };

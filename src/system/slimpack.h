@@ -74,6 +74,8 @@ struct slimpack_split {
     struct flop_curve curve[N_PASSES]; /* work of samples */
     int32_t n_ranks, n_outliers;
     struct slimpack_outlier *outliers; /* in order of step 3: widest first, then most FLOPs first */
+    int32_t *shared_first;             /* [n_ranks + 1] into shared */
+    int32_t *shared;                   /* indices of the outliers of each rank, in their order */
     int32_t *local_first;              /* [n_ranks + 1] into local */
     int32_t *local;                    /* the other samples of each rank, most FLOPs first */
     fill_flop total;                   /* forward FLOPs of the batch */
@@ -119,9 +121,6 @@ bool slimpack_nth_split(const struct plan_request *request, int32_t n, struct sl
 bool slimpack_is_even(const struct slimpack_split *split);
 
 void slimpack_split_free(struct slimpack_split *split);
-
-/** Return the seconds of the most loaded rank, for the merge rule with which these are least. */
-double slimpack_lower_bound_s(const struct plan_request *request);
 
 /**
  * Return the tokens of one sample that a rank has memory for, the minimum over stages. A stage has memory for (memory -

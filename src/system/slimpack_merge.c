@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "bounds/batch_bound.h"
 #include "bounds/stage_memory.h"
 #include "packing/samples.h"
 
@@ -108,6 +107,21 @@ struct plan_request slimpack_request(const struct plan_request *request)
     return own;
 }
 
+/* List the outliers of each rank. */
+static void list_shared(struct slimpack_split *split)
+{
+    int32_t *first = split->shared_first = check_calloc((size_t)split->n_ranks + 2, sizeof *first);
+    for (int32_t i = 0; i < split->n_outliers; i++)
+        for (int32_t k = 0; k < split->outliers[i].width; k++)
+            first[split->outliers[i].first_rank + k + 2]++;
+    for (int32_t rank = 0; rank < split->n_ranks; rank++)
+        first[rank + 2] += first[rank + 1];
+    split->shared = check_malloc((size_t)first[split->n_ranks + 1] * sizeof *split->shared);
+    for (int32_t i = 0; i < split->n_outliers; i++) /* first[rank + 1] moves on to its end */
+        for (int32_t k = 0; k < split->outliers[i].width; k++)
+            split->shared[first[split->outliers[i].first_rank + k + 1]++] = i;
+}
+
 static void split_by(const struct plan_request *request, const struct rule *rule, struct slimpack_split *split)
 {
     const struct slimpack_knobs *knobs = request->knobs;
@@ -141,6 +155,7 @@ static void split_by(const struct plan_request *request, const struct rule *rule
         }
     }
     narrow(&blocks, 1);
+    list_shared(split);
     samples_by_bin(n, order, rank, n_ranks, split->local_first, split->local);
     free(order);
     free(rank);
@@ -291,40 +306,10 @@ int64_t slimpack_rank_tokens(const struct plan_request *request, bool adapted)
 void slimpack_split_free(struct slimpack_split *split)
 {
     free(split->outliers);
+    free(split->shared_first);
+    free(split->shared);
     free(split->local_first);
     free(split->local);
     free(split->load);
     *split = (struct slimpack_split){0};
-}
-
-/* Return the seconds of the most loaded rank of a split. */
-static double most_loaded_s(const struct slimpack_split *split, const double *sample_s)
-{
-    double *rank_s = check_calloc((size_t)split->n_ranks, sizeof *rank_s), most_s = 0;
-    for (int32_t i = 0; i < split->n_outliers; i++) {
-        const struct slimpack_outlier *outlier = &split->outliers[i];
-        for (int32_t rank = outlier->first_rank; rank < outlier->first_rank + outlier->width; rank++)
-            rank_s[rank] += sample_s[outlier->sample] / outlier->width;
-    }
-    for (int32_t rank = 0; rank < split->n_ranks; rank++) {
-        for (int32_t i = split->local_first[rank]; i < split->local_first[rank + 1]; i++)
-            rank_s[rank] += sample_s[split->local[i]];
-        most_s = fmax(most_s, rank_s[rank]);
-    }
-    free(rank_s);
-    return most_s;
-}
-
-double slimpack_lower_bound_s(const struct plan_request *request)
-{
-    struct plan_request own = slimpack_request(request);
-    double *sample_s = check_malloc((size_t)request->batch->n_samples * sizeof *sample_s), least_s = INFINITY;
-    struct slimpack_split split;
-    batch_bound_samples_s(request, sample_s);
-    for (int32_t i = 0; slimpack_nth_split(&own, i, &split); i++) {
-        least_s = fmin(least_s, most_loaded_s(&split, sample_s));
-        slimpack_split_free(&split);
-    }
-    free(sample_s);
-    return least_s;
 }

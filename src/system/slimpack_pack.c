@@ -23,20 +23,25 @@ void slimpack_pack(const struct slimpack_rank_group *rank_group, const int32_t *
     const struct plan_request *request = rank_group->request;
     fill_flop *flop = check_calloc((size_t)n, sizeof *flop);
     int64_t *tokens = check_calloc((size_t)n, sizeof *tokens);
-    int32_t *pack = check_malloc((size_t)n_samples * sizeof *pack);
+    int32_t *last = check_malloc((size_t)n * sizeof *last);         /* sample of each pack */
+    int32_t *next = check_malloc((size_t)n_samples * sizeof *next); /* sample of the same pack; -1: none */
     for (int32_t i = 0; i < n_samples; i++) {
         int32_t length = request->batch->tokens[sample[i]];
-        pack[i] = i < n ? i : pack_for(flop, tokens, n, request->context - length);
-        flop[pack[i]] += flop_of_prefix(rank_group->split->curve[PASS_FORWARD], length);
-        tokens[pack[i]] += length;
+        int32_t pack = i < n ? i : pack_for(flop, tokens, n, request->context - length);
+        flop[pack] += flop_of_prefix(rank_group->split->curve[PASS_FORWARD], length);
+        tokens[pack] += length;
+        next[i] = -1;
+        if (i >= n)
+            next[last[pack]] = i;
+        last[pack] = i;
     }
     for (int32_t k = 0; k < n; k++) {
-        for (int32_t i = 0; i < n_samples; i++)
-            if (pack[i] == k)
-                plan_add_slice(partition, (struct slice){sample[i], 0, request->batch->tokens[sample[i]]});
+        for (int32_t i = k; i >= 0; i = next[i])
+            plan_add_slice(partition, (struct slice){sample[i], 0, request->batch->tokens[sample[i]]});
         plan_add_micro_batch(partition);
     }
     free(flop);
     free(tokens);
-    free(pack);
+    free(last);
+    free(next);
 }
