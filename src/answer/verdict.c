@@ -91,7 +91,7 @@ static void write_language_model(FILE *file, const struct scenario *scenario)
     const struct model *model = &scenario->model;
     double parameters = cost_model_parameters(model);
     fputs(model->name, file);
-    if (library_is_path(scenario->model_name, ".yaml"))
+    if (library_is_path(scenario->model_name, model_suffix(scenario->model_name)))
         fprintf(file, " (%.4gB)", parameters / 1e9);
 }
 

@@ -35,7 +35,7 @@ static size_t part_length(const char *text)
 
 static bool is_left_out(const char *part, size_t n)
 {
-    static const char *const words[] = {"meta", "nvidia", "hf", "base", "chat", "instruct", "it"};
+    static const char *const words[] = {"meta", "nvidia", "hf", "base", "chat", "instruct", "it", "pt"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == n && strncasecmp(words[i], part, n) == 0)
             return true;

@@ -12,7 +12,7 @@ enum { NAME_BYTES = 128 };
 
 /**
  * Write a name in one form: small words and numbers, joined by '-'.
- * 1. A maker before a '/' is left out, and the words meta, nvidia, hf, base, chat, instruct, it.
+ * 1. A maker before a '/' is left out, and the words meta, nvidia, hf, base, chat, instruct, it, pt.
  * 2. Words end where numbers begin: "LLaMA2_7B" and "llama-2-7b-hf" become "llama-2-7-b".
  * 3. A dot stays between digits: "qwen2.5-0.5b" becomes "qwen-2.5-0.5-b".
  */

@@ -36,12 +36,13 @@ static void add_entry(struct cache_list *list, const char *name, const void *val
     entry->value = memcpy(check_malloc(bytes), value, bytes);
 }
 
-/** Hash the file FOLDER/NAME.yaml, or the file NAME if it is a path. */
-static bool hash_named(const char *data_dir, const char *below, const char *name, uint64_t *hash, struct error *err)
+/** Hash the file FOLDER/NAME with the suffix, or the file NAME if it is a path. */
+static bool hash_named(const char *data_dir, const char *below, const char *name, const char *suffix, uint64_t *hash,
+                       struct error *err)
 {
     char folder[1024], path[1024];
     snprintf(folder, sizeof folder, "%s/%s", data_dir, below);
-    return library_find(folder, name, ".yaml", "file", path, err) && hash_file(path, hash, err);
+    return library_find(folder, name, suffix, "file", path, err) && hash_file(path, hash, err);
 }
 
 bool cache_model(struct scenario_cache *cache, const char *data_dir, const char *name, struct model *model,
@@ -49,7 +50,8 @@ bool cache_model(struct scenario_cache *cache, const char *data_dir, const char 
 {
     if (find_entry(&cache->models, name, model, sizeof *model, hash))
         return true;
-    if (!model_read(data_dir, name, model, err) || !hash_named(data_dir, "model/llm", name, hash, err))
+    if (!model_read(data_dir, name, model, err) ||
+        !hash_named(data_dir, "model/llm", name, model_suffix(name), hash, err))
         return false;
     add_entry(&cache->models, name, model, sizeof *model, *hash);
     return true;
@@ -60,7 +62,7 @@ bool cache_device(struct scenario_cache *cache, const char *data_dir, const char
 {
     if (find_entry(&cache->devices, name, device, sizeof *device, hash))
         return true;
-    if (!device_read(data_dir, name, device, err) || !hash_named(data_dir, "model/gpu", name, hash, err))
+    if (!device_read(data_dir, name, device, err) || !hash_named(data_dir, "model/gpu", name, ".yaml", hash, err))
         return false;
     add_entry(&cache->devices, name, device, sizeof *device, *hash);
     return true;

@@ -84,7 +84,7 @@ bool files_resolve(struct scenario *scenario, struct scenario_cache *cache, stru
     char models[PATH_MAX], devices[PATH_MAX];
     snprintf(models, sizeof models, "%s/model/llm", data);
     snprintf(devices, sizeof devices, "%s/model/gpu", data);
-    bool ok = resolve_name(document, "model", models, ".yaml", scenario->model_name, err) &&
+    bool ok = resolve_name(document, "model", models, model_suffix(scenario->model_name), scenario->model_name, err) &&
               cache_model(cache, data, scenario->model_name, &scenario->model, &scenario->model_hash, err);
     bool device_ok = resolve_name(document, "device", devices, ".yaml", scenario->device_name, err) &&
                      cache_device(cache, data, scenario->device_name, &scenario->device, &scenario->device_hash, err);

@@ -3,12 +3,15 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/schema.h"
 #include "document/schema_text.h"
+#include "scenario/huggingface.h"
 
 /** An entry of `pattern:`. */
 struct named_run {
@@ -279,12 +282,34 @@ bool model_read_keys(const struct document *document, int32_t mapping, struct mo
            read_kinds(document, mapping, model, err);
 }
 
+const char *model_suffix(const char *name)
+{
+    return library_is_path(name, ".json") ? ".json" : ".yaml";
+}
+
+/** Read a configuration of Hugging Face. */
+static bool read_configuration(const char *data_dir, const char *path, struct model *model, struct error *err)
+{
+    struct huggingface huggingface;
+    struct document document = {0};
+    char *name = check_asprintf("%s, as `slimsim import` translates it", path);
+    bool ok = huggingface_read(data_dir, path, &huggingface, err) &&
+              document_parse(huggingface.text, strlen(huggingface.text), name, &document, err) &&
+              model_read_keys(&document, 0, model, err);
+    document_free(&document);
+    free(name);
+    huggingface_free(&huggingface);
+    return ok;
+}
+
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err)
 {
     char folder[1024], path[1024];
     struct document document = {0};
     snprintf(folder, sizeof folder, "%s/model/llm", data_dir);
     *model = (struct model){0};
+    if (library_is_path(name, ".json"))
+        return read_configuration(data_dir, name, model, err);
     if (!library_find(folder, name, ".yaml", "model", path, err) || !document_read(path, &document, err))
         return false;
     bool ok = model_read_keys(&document, 0, model, err);

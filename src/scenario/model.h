@@ -58,7 +58,11 @@ struct model {
     int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of this x TP; 0: no padding */
 };
 
-/** Read model/llm/NAME.yaml below the data folder, or the file `name` if it ends in .yaml. */
+/** Return the suffix of model files of this kind of name: ".json" for a configuration of Hugging Face. */
+const char *model_suffix(const char *name);
+
+/** Read model/llm/NAME.yaml below the data folder, or the file `name` if it ends in .yaml or .json
+ * (scenario/huggingface.h). */
 bool model_read(const char *data_dir, const char *name, struct model *model, struct error *err);
 
 /**

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "document/library.h"
+#include "scenario/huggingface.h"
+
 /** Return the scalar under a key, or NULL if there is no value. */
 static const char *value_of(const struct document *document, int32_t mapping, const char *key)
 {
@@ -75,11 +78,26 @@ static void note_selective(const struct scenario *scenario, struct error *notes)
         error_add(notes, "plan_space.recompute: 'selective' is taken as norm+activation");
 }
 
+/** Note what is left out of a model that a configuration describes. */
+static void note_model(const struct scenario *scenario, struct error *notes)
+{
+    struct huggingface model;
+    struct error none = {0};
+    char *rest = NULL;
+    if (!library_is_path(scenario->model_name, ".json"))
+        return;
+    if (huggingface_read(scenario_data_dir(), scenario->model_name, &model, &none))
+        for (char *line = strtok_r(model.said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+            error_add(notes, "model: %s", line);
+    huggingface_free(&model);
+}
+
 void taken_words(const struct scenario *scenario, struct error *notes)
 {
     if (scenario->document.n_nodes == 0) /* it could not be read */
         return;
     note_name(scenario, "model", scenario->model_name, notes);
+    note_model(scenario, notes);
     note_name(scenario, "device", scenario->device_name, notes);
     note_name(scenario, "framework", scenario->framework_name, notes);
     note_name(scenario, "power", scenario->power_name, notes);

@@ -8,7 +8,8 @@
 /**
  * Add a line for each of these:
  * 1. a name that was taken for a shipped one (library_shipped);
- * 2. `selective`, whose meaning depends on the framework.
+ * 2. what is left out of a model that a configuration of Hugging Face describes;
+ * 3. `selective`, whose meaning depends on the framework.
  */
 void taken_words(const struct scenario *scenario, struct error *notes);
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests read models from configurations of Hugging Face, and models by their names there."""
+import json
+import re
+import unittest
+
+import yaml
+
+from cli_case import SOURCE
+from program import SCRATCH, fresh, run, write
+
+MODELS = json.loads((SOURCE / "tests/huggingface_configs.json").read_text())
+LLAMA = MODELS[0]["config"]
+SCENARIO = """\
+name: own
+model: {model}
+device: h100-sxm
+platform: {{nodes: 1}}
+data: {{lengths: github, context: 8Ki, global_batch: 16}}
+engine: critical-path
+iterations: {{warm_up: 0, measured: 2}}
+systems: [{{name: best-fit, plan: {{tp: 2, pp: 1, recompute: full}}}}]
+"""
+
+
+def configuration(name="config.json", **changes):
+    """Write the configuration of Llama 3.1 8B with other keys. None takes a key away."""
+    config = {key: value for key, value in {**LLAMA, **changes}.items() if value is not None}
+    return write(name, json.dumps(config))
+
+
+def translated(path):
+    """Return the keys and the comments that `slimsim import` prints."""
+    done = run("import", path)
+    assert done.returncode == 0, done.stderr
+    return yaml.safe_load(done.stdout), [line[2:] for line in done.stdout.splitlines() if line.startswith("# ")]
+
+
+class Configurations(unittest.TestCase):
+    def test_parameters__equal_the_published_count(self):
+        """The largest difference is that of biases or norms that are left out."""
+        for model in MODELS:
+            folder = SCRATCH / model["hub"].split("/")[1]
+            folder.mkdir(exist_ok=True)
+            (folder / "config.json").write_text(json.dumps(model["config"]))
+            keys, comments = translated(folder / "config.json")
+            with self.subTest(model["hub"]):
+                self.assertEqual(keys["name"], folder.name)
+                counted = int(re.match(r".*: (\d+) parameters$", comments[0])[1])
+                self.assertAlmostEqual(counted / model["parameters"], 1, delta=0.0005)
+
+    def test_shipped_models__have_the_same_keys(self):
+        """Names, sources, dropout and whether a default is written may differ, nothing else."""
+        shipped = {"meta-llama/Llama-3.1-8B": "llama3-8b", "Qwen/Qwen3-8B": "qwen3-8b", "google/gemma-2-9b": "gemma-2-9b",
+                   "google/gemma-3-4b-pt": "gemma-3-4b", "tiiuae/falcon-7b": "falcon-7b", "allenai/OLMo-2-1124-7B": "olmo-2-7b",
+                   "CohereForAI/c4ai-command-r-v01": "command-r-35b", "bigcode/starcoder2-7b": "starcoder2-7b",
+                   "nvidia/Minitron-8B-Base": "minitron-8b", "microsoft/Phi-3-mini-4k-instruct": "phi-3-mini"}
+        defaults = {"head_width": 0, "biases": False, "dropout": False, "norms": 2, "norm": "rmsnorm"}
+        for model in MODELS:
+            if model["hub"] not in shipped:
+                continue
+            with self.subTest(model["hub"]):
+                config = write("config.json", json.dumps(model["config"]))
+                ours = yaml.safe_load((SOURCE / f"model/llm/{shipped[model['hub']]}.yaml").read_text())
+                both = [{**defaults, **keys} for keys in (translated(config)[0], ours)]
+                for keys in both:
+                    keys["head_width"] = keys["head_width"] or keys["hidden"] // keys["heads"]
+                    keys["pattern"] = [(run["kind"], run.get("n", 1)) for run in keys.get("pattern", [])]
+                    for free in ("name", "source", "dropout"):
+                        del keys[free]
+                self.assertEqual(*both)
+
+    def test_windows__follow_layer_types_or_the_pattern(self):
+        types = ["full_attention"] + 3 * ["sliding_attention"]
+        for changes, pattern in (({"sliding_window": 4096}, None),
+                                 ({"sliding_window": 4096, "layer_types": 8 * types}, [("global", 1), ("local", 3)]),
+                                 ({"sliding_window": 4096, "sliding_window_pattern": 4}, [("local", 3), ("global", 1)]),
+                                 ({"sliding_window": 4096, "max_window_layers": 20}, [("global", 20), ("local", 12)])):
+            keys, _ = translated(configuration(**changes))
+            found = [(run["kind"], run["n"]) for run in keys["pattern"]] if "pattern" in keys else None
+            self.assertEqual(found, pattern)
+            self.assertEqual(keys["kinds"]["local"]["window"] if pattern else keys["window"], 4096)
+        for changes in ({"sliding_window": 4096, "use_sliding_window": False}, {"sliding_window": 131072}):
+            self.assertFalse({"window", "kinds"} & set(translated(configuration(**changes))[0]))
+
+    def test_rules__change_what_their_key_says(self):
+        falcon = next(model["config"] for model in MODELS if model["config"]["model_type"] == "falcon")
+        newer = {**falcon, "new_decoder_architecture": True, "num_kv_heads": 8, "num_attention_heads": 64, "hidden_size": 4096}
+        keys = translated(write("config.json", json.dumps(newer)))[0]
+        self.assertEqual((keys["kv_heads"], keys["norms"], keys["parallel_attention"]), (8, 2, True))
+        older = {**falcon, "multi_query": False, "parallel_attn": False, "bias": True}
+        keys = translated(write("config.json", json.dumps(older)))[0]
+        self.assertEqual((keys["kv_heads"], keys["norms"], keys["parallel_attention"], keys["biases"]), (71, 2, False, True))
+
+    def test_what_is_left_out__is_said_key_by_key(self):
+        path = configuration(attention_bias=True, final_logit_softcapping=30.0, residual_dropout=0.1, frobnication=7)
+        keys, comments = translated(path)
+        self.assertTrue(keys["dropout"])
+        self.assertEqual(comments[1:], [
+            "attention_bias: biases of some GEMMs only are left out, under 0.1% of the parameters",
+            "final_logit_softcapping: caps of logits are left out, which cost attention's kernel a few percent",
+            "not known, so without effect: frobnication",
+            "residual_dropout: the training has dropout, whose masks are kept"])
+        done = run("run", write("own.yaml", SCENARIO.format(model="./config.json")), "--output", fresh("said"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for comment in comments[1:]:
+            self.assertIn(f"model: {comment}\n", done.stderr)
+
+    def test_mistakes__name_the_file_and_the_key(self):
+        for changes, said in (({"num_local_experts": 8}, "num_local_experts: mixtures of experts are not modelled"),
+                              ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention is not modelled"),
+                              ({"model_type": "mamba"}, "model_type: 'mamba' is not modelled; allowed: baichuan, "),
+                              ({"model_type": None}, "model_type: is missing, so this is no configuration of a model"),
+                              ({"hidden_size": None}, "hidden_size: is missing"),
+                              ({"hidden_act": "mish"}, "activation 'mish' is not modelled"),
+                              ({"layer_types": ["linear_attention"], "sliding_window": 9}, "layer_types: 'linear_attention' of layer 0"),
+                              ({"num_attention_heads": 33}, "heads: 33 does not divide hidden = 4096"),
+                              ({"hidden_size": "wide"}, "hidden: 'wide' is not a number")):
+            path = configuration(**changes)
+            done = run("import", path)
+            with self.subTest(said):
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr, f"^slimsim: {path}(:|, as `slimsim import` translates it:)")
+                self.assertIn(said, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+        done = run("import", write("own.yaml", "name: own"))
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
+
+    def test_a_scenario__takes_the_configuration_as_it_takes_the_imported_file(self):
+        """Both are 8.030B, and every number of the run is the same."""
+        write("mine.yaml", run("import", configuration()).stdout)
+        outputs = []
+        for model in ("./config.json", "mine.yaml"):
+            done = run("run", write("own.yaml", SCENARIO.format(model=model)), "--json", "--quiet", "--output", fresh("own"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            outputs.append(json.loads(done.stdout)["points"][0]["systems"])
+        self.assertEqual(*outputs)
+        done = run("run", SCRATCH / "own.yaml", "--quiet", "--output", fresh("own"))
+        self.assertIn(" (8.03B) on 8 x h100-sxm", done.stdout.splitlines()[0])
+
+
+class HubNames(unittest.TestCase):
+    def test_names_on_the_hub__find_the_shipped_models(self):
+        """A line of tests/hub_names.txt has a name there and one here."""
+        lines = [line.split() for line in (SOURCE / "tests/hub_names.txt").read_text().splitlines()]
+        for hub, ours in lines:
+            done = run("plan", write("own.yaml", SCENARIO.format(model=hub)), "--set", "data.global_batch=1")
+            self.assertIn(f"model: '{hub}' is taken as {ours}\n", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
