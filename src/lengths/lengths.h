@@ -17,6 +17,8 @@ struct lengths {
     struct lengths_table table;
     int64_t n;                      /* number of lengths in the file or list */
     int32_t *file_tokens;           /* lengths of the user's file or list, in its order */
+    double *weight_up_to;           /* [n] sum of the weights up to each length; NULL: all weigh alike */
+    char *read;                     /* what was read of the user's file, for the user; NULL: nothing */
     int64_t n_beginnings, repeated; /* iterations whose beginnings in a list are known, 0: multiples of global_batch;
                                        the one that follows the last */
     int64_t *beginning;             /* [n_beginnings] position in the list at which an iteration begins */
@@ -43,12 +45,11 @@ struct batch {
  * 1. the name of a law or table: DATA_DIR/model/lengths/NAME.yaml (NAME has no dot or slash)
  * 2. `fixed`: every document is as long as the context
  * 3. the lengths themselves ("8Ki 4400"), taken in this order, over and over, from iteration to iteration
- * 4. a path. Its ending tells the format: .yaml (law or table), .csv, .h5/.hdf5, .npy (lengths/reader.h); otherwise
- *    text
+ * 4. a path. Its ending tells the format: .yaml (law or table), or one of lengths/reader.h; otherwise text
  *
  * Documents of a file are 1 to 2^31 - 1 tokens long. Each document of n tokens then has max(1, round(n length_scale)).
  *
- * @param data      its keys lengths, column and length_scale are used. By context, size of the batch and
+ * @param data      its keys lengths, column, weights and length_scale are used. By context, size of the batch and
  * long_documents, a batch that cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the
  * context
  * @param lengths   {0}; closed on failure
@@ -60,7 +61,7 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
  * Draw the global batch of one iteration. It depends on seed and iteration only.
  *
  * 1. Laws and tables are drawn by inverting their CDF. The result is rounded to whole tokens.
- * 2. A file is drawn at random with replacement.
+ * 2. A file is drawn at random with replacement, each length in proportion to its weight.
  * 3. A list is taken in its order.
  * 4. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
  *    floor(data.global_batch_tokens / data.context) bins of data.context tokens. The next sample would open another

@@ -57,7 +57,8 @@ enum scenario_accumulation { SCENARIO_ACCUMULATE_FUSED, SCENARIO_ACCUMULATE_AUTO
 struct scenario_data {
     char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
                                lengths */
-    char column[64];        /* column of a CSV file or name of an HDF5 data set; otherwise "" */
+    char column[64];        /* column or field of the user's file, or name of an HDF5 data set; otherwise "" */
+    char weights[64];       /* column of the lengths' weights; "none": none; "": found by its name */
     double length_scale;    /* factor of the length of each document */
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
