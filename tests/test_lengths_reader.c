@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
 
 /** Open a file of the scratch folder. @param column  "" for none; "column:weights" names both */
 static bool open_file(const char *name, const char *column, struct lengths *lengths, struct error *err)
@@ -94,7 +96,8 @@ TEST(reader_text__names_wrong_words_with_line_and_column)
     write_text("wrong.txt", "");
     refuse("wrong.txt", "", "is empty");
     write_text("wrong.txt", "1");
-    refuse("wrong.txt", "length", "data.column 'length' is for .csv, .tsv, .h5 and .hdf5 files only");
+    refuse("wrong.txt", "length",
+           "data.column 'length' is for .csv, .tsv, .json, .jsonl, .h5, .hdf5 and .idx files only");
     mkdir(harness_path("folder.txt"), 0777);
     refuse("folder.txt", "", "is not a regular file");
     refuse("missing.txt", "", "No such file");
@@ -386,6 +389,121 @@ TEST(reader_hdf5__refuses_wrong_files)
     refuse("a.h5", "y", "data set 'y' holds no length");
     write_text("a.hdf5", "1 2 3");
     refuse("a.hdf5", "", "cannot be opened as an HDF5 file");
+}
+
+TEST(reader_json__counts_numbers_and_tokens)
+{
+    const int32_t tokens[] = {2274, 3, 4804}, lists[] = {3, 1, 2};
+    write_text("a.json", "[2274, 3.0, 4804]");
+    expect("a.json", "", 3, tokens);
+    write_text("a.json", "[[5, 6, 7], [1], [2, 2]]");
+    expect("a.json", "", 3, lists);
+    write_text("a.jsonl", "[5, 6, 7]\n[1]\r\n\n[2, 2]");
+    expect("a.jsonl", "", 3, lists);
+    write_text("a.ndjson", "2274\n3\n4804\n");
+    expect("a.ndjson", "", 3, tokens);
+    write_text("a.json",
+               "[{\"text\": \"x\", \"input_ids\": [5, 6, 7]}, {\"input_ids\": [1]}, {\"input_ids\": [2, 2]}]");
+    expect("a.json", "", 3, lists);
+    write_text("a.jsonl", "{\"id\": 0, \"num_tokens\": 2274}\n{\"id\": 1, \"num_tokens\": 3}\n"
+                          "{\"num_tokens\": 4804, \"id\": 2}\n");
+    expect("a.jsonl", "", 3, tokens);
+    expect_said("a.jsonl", "", "data.lengths: field 'num_tokens' of ", (2274 + 3 + 4804) / 3.);
+    write_text("a.jsonl", "{\"length\": 10, \"count\": 1}\n{\"length\": 30, \"count\": 3}\n");
+    expect_said("a.jsonl", "", "field 'length' weighted by 'count' of ", 25);
+}
+
+TEST(reader_json__refuses_wrong_files)
+{
+    const struct {
+        const char *name, *text, *column, *part;
+    } cases[] = {
+        {"a.jsonl", "{\"a\": 5, \"b\": [1, 2]}\n", "", ": 2 fields hold numbers: 'a', 'b'; data.column names the one"},
+        {"a.jsonl", "{\"a\": 5}\n{\"b\": 6}\n", "a", ":2: '' is not allowed: a length is"},
+        {"a.jsonl", "{\"a\": 5}\n{\"a\": \"x\"}\n", "", ":2: '\"x\"' is not allowed: a length is"},
+        {"a.jsonl", "{\"a\": 5}\n{\"a\": []}\n", "", ":2: '0' is not allowed: a length is"},
+        {"a.jsonl", "{\"a\": 5}\n{\"a\": 2.5}\n", "", ":2: '2.5' is not allowed: a length is"},
+        {"a.jsonl", "{\"a\": 5}\n{\"a\": 7\n", "", ":2: is no JSON: "},
+        {"a.jsonl", "{\"talk\": [{\"role\": \"user\"}], \"text\": \"x\"}\n", "",
+         ": no field holds numbers; data.column names the one of lengths: 'talk', 'text'"},
+        {"a.jsonl", "{\"a\": 5}\n", "c", "there is no field 'c', the fields are: 'a'"},
+        {"a.jsonl", "{\"a\": 5, \"count\": -1}\n", "", ":1: '-1' is not allowed: a weight is"},
+        {"a.jsonl", "\n", "", "holds no length"},
+        {"a.json", "[]", "", "holds no length"},
+        {"a.json", "[7, 8, {}]", "", ": element 2 (from 0): '' is not allowed: a length is"},
+        {"a.json", "{\"a\": 5}\n{\"a\": 5}\n", "",
+         "is no JSON: end of file expected near '{'; a file with a record on"},
+        {"a.json", "{\"a\": [5]}", "", "holds no list; allowed: a list of numbers, of lists of tokens, or of records"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(cases[i].name, cases[i].text);
+        refuse(cases[i].name, cases[i].column, cases[i].part);
+    }
+}
+
+static size_t put(unsigned char *file, size_t at, uint64_t word, size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        file[at + i] = (unsigned char)(word >> 8 * i);
+    return at + width;
+}
+
+/** Write an index of 4 sequences of 5, 7, 11 and 13 tokens. Documents begin with the sequences `first`, `second`. */
+static void write_idx(uint64_t version, uint64_t n_sequences, uint64_t first, uint64_t second)
+{
+    static const int32_t tokens[] = {5, 7, 11, 13};
+    unsigned char file[256] = "MMIDIDX";
+    size_t at = put(file, put(file, 9, version, 8), 8, 1); /* uint16 tokens */
+    at = put(file, put(file, at, n_sequences, 8), 3, 8);
+    for (int i = 0; i < 4; i++)
+        at = put(file, at, (uint64_t)tokens[i], 4);
+    for (int i = 0; i < 4; i++)
+        at = put(file, at, 2 * (uint64_t)i, 8);
+    at = put(file, put(file, put(file, at, first, 8), second, 8), 4, 8);
+    write_bytes("a.idx", file, at);
+}
+
+TEST(reader_idx__sums_the_sequences_of_documents)
+{
+    const int32_t documents[] = {5 + 7 + 11, 13}, sequences[] = {5, 7, 11, 13};
+    write_idx(1, 4, 0, 3);
+    expect("a.idx", "", 2, documents);
+    expect("a.idx", "documents", 2, documents);
+    expect("a.idx", "sequences", 4, sequences);
+    expect_said("a.idx", "", "data.lengths: documents of ", 18);
+    refuse("a.idx", "tokens", "data.column 'tokens' is not known of an index; allowed: documents, sequences");
+    write_idx(2, 4, 0, 3);
+    refuse("a.idx", "", "version 2 of the index is not supported, only 1");
+    write_idx(1, 1 << 30, 0, 3);
+    refuse("a.idx", "", "promises 1073741824 sequences and 3 documents, and only 72 bytes follow");
+    write_idx(1, 4, 0, 9);
+    refuse("a.idx", "", "document 0 (from 0) has the sequences 0 to 9, of 4; the file is damaged");
+    write_idx(1, 4, 3, 3);
+    refuse("a.idx", "", "document 0 (from 0) has 0: a length is");
+    write_text("a.idx", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
+    refuse("a.idx", "", "is no index of Megatron-LM");
+}
+
+TEST(reader__unpacks_gzip)
+{
+    const int32_t tokens[] = {2274, 1079};
+    static const char text[] = "length\n2274\n1079\n";
+    gzFile file = gzopen(harness_path("a.csv.gz"), "wb");
+    CHECK(file != NULL && gzwrite(file, text, sizeof text - 1) == sizeof text - 1 && gzclose(file) == Z_OK);
+    expect("a.csv.gz", "", 2, tokens);
+    struct stat status;
+    CHECK(stat(harness_path("a.csv.gz"), &status) == 0 && truncate(harness_path("a.csv.gz"), status.st_size - 9) == 0);
+    refuse("a.csv.gz", "", "cannot be read whole: ");
+    write_text("b.csv.gz", text);
+    expect("b.csv.gz", "", 2, tokens);
+}
+
+TEST(reader__names_the_command_that_converts_parquet)
+{
+    write_text("a.parquet", "PAR1 and more");
+    refuse("a.parquet", "",
+           "a.parquet: is a Parquet file, which is not read; this command makes a CSV of its column: ");
+    refuse("a.parquet", "", "columns=['length']).to_csv('lengths.csv', index=False)\"");
 }
 
 /* This is more than one piece of the HDF5 reader and of every growing array. Element i is 1 + i. */

@@ -15,11 +15,13 @@ FILES = {  # name: (text, mean of its documents [tokens], how the sentence on st
     "histogram.csv": (HISTOGRAM, 227.84, "column 'length' weighted by 'count' of "),
     "lengths.tsv": ("doc\tlength\nd0\t2274\nd1\t1079\n", 1676.5, "column 'length' of "),
     "savetxt.txt": ("2.274000000000000000e+03\n1.079000000000000000e+03\n", 1676.5, ""),
+    "lengths.jsonl": ('{"id": 0, "num_tokens": 2274}\n{"id": 1, "num_tokens": 1079}\n', 1676.5, "field 'num_tokens' of "),
     "thousands.csv": ('tokens\n"2,274"\n"1,079"\n"4,804"\n', 2719, "column 'tokens' of "),
 }
 REFUSED = {  # name: (text, part of the sentence)
     "several.csv": ("Timestamp,Model,Request tokens,Total tokens\n0,ChatGPT,2274,3032\n1,ChatGPT,1079,1438\n",
                     ":1: 2 columns hold numbers: 'Request tokens', 'Total tokens'; data.column names the one of lengths"),
+    "of.parquet": ("PAR1", "to_csv('lengths.csv', index=False)"),
 }
 
 

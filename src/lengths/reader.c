@@ -4,36 +4,68 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "base/check.h"
 #include "base/regular.h"
 
-bool reader_load(const char *path, struct reader_bytes *bytes, struct error *err)
+/** Read a file to its end. One that gzip packed is unpacked. */
+static bool read_all(gzFile file, const char *path, struct reader_bytes *bytes, struct error *err)
 {
+    enum { PIECE = 1 << 20 };
+    size_t capacity = 0;
+    int n = 0, status;
+    do {
+        bytes->n += (size_t)n;
+        if (bytes->n + PIECE > capacity) {
+            capacity = 2 * (bytes->n + PIECE);
+            bytes->bytes = check_realloc(bytes->bytes, capacity);
+        }
+        n = gzread(file, bytes->bytes + bytes->n, PIECE);
+    } while (n > 0);
+    const char *wrong = gzerror(file, &status); /* a packed file that ends too early has a status, and n is 0 */
+    return (n == 0 && status == Z_OK) ||
+           error_set(err, "%s: cannot be read whole: %s", path, status == Z_ERRNO ? strerror(errno) : wrong);
+}
+
+/** Refuse a Parquet file with the command that converts it. */
+static bool refuse_parquet(const struct reader_choice *choice, struct error *err)
+{
+    const char *column = *choice->column != '\0' ? choice->column : "length";
+    return error_set(err,
+                     "%s: is a Parquet file, which is not read; this command makes a CSV of its column: python3 -c "
+                     "\"import pandas; pandas.read_parquet('%s', columns=['%s']).to_csv('lengths.csv', index=False)\"",
+                     choice->path, choice->path, column);
+}
+
+bool reader_load(const struct reader_choice *choice, struct reader_bytes *bytes, struct error *err)
+{
+    const char *path = choice->path;
     struct stat status;
     if (!regular_check(path, err))
         return false;
-    FILE *file = fopen(path, "rb");
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(err, "%s: is not a regular file", path);
+    gzFile file = gzopen(path, "rb");
     if (file == NULL)
         return error_set(err, "%s: cannot be opened: %s", path, strerror(errno));
-    bool ok = false;
-    if (fstat(fileno(file), &status) != 0 || !S_ISREG(status.st_mode)) {
-        error_set(err, "%s: is not a regular file", path);
-    } else if (status.st_size == 0) {
-        error_set(err, "%s: is empty, at least one length is needed", path);
-    } else {
-        bytes->n = (size_t)status.st_size;
-        bytes->bytes = check_malloc(bytes->n);
-        ok = fread(bytes->bytes, 1, bytes->n, file) == bytes->n ||
-             error_set(err, "%s: cannot be read whole: %s", path, ferror(file) ? strerror(errno) : "it became shorter");
-    }
-    fclose(file);
-    return ok;
+    bool ok = read_all(file, path, bytes, err);
+    gzclose(file);
+    if (ok && bytes->n == 0)
+        return error_set(err, "%s: is empty, at least one length is needed", path);
+    return ok && ((bytes->n < 4 || memcmp(bytes->bytes, "PAR1", 4) != 0) || refuse_parquet(choice, err));
+}
+
+uint64_t reader_word(const unsigned char *bytes, size_t width)
+{
+    uint64_t value = 0;
+    for (size_t i = width; i-- > 0;)
+        value = value << 8 | bytes[i];
+    return value;
 }
 
 bool reader_add(struct reader_lengths *lengths, double tokens)
@@ -95,15 +127,20 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {".csv", reader_csv, true, true},    {".tsv", reader_tsv, true, true},   {".h5", reader_hdf5, true, false},
-    {".hdf5", reader_hdf5, true, false}, {".npy", reader_npy, false, false}, {"", reader_text, false, false},
+    {".csv", reader_csv, true, true},     {".tsv", reader_tsv, true, true},      {".json", reader_json, true, true},
+    {".jsonl", reader_jsonl, true, true}, {".ndjson", reader_jsonl, true, true}, {".idx", reader_idx, true, false},
+    {".h5", reader_hdf5, true, false},    {".hdf5", reader_hdf5, true, false},   {".npy", reader_npy, false, false},
+    {"", reader_text, false, false},
 };
 
 static const struct format *format_of(const char *path)
 {
     const struct format *format = formats;
-    while (!reader_ends_in(path, format->ending))
+    size_t n = strlen(path);
+    char *plain = check_strndup(path, reader_ends_in(path, ".gz") ? n - strlen(".gz") : n);
+    while (!reader_ends_in(plain, format->ending))
         format++;
+    free(plain);
     return format;
 }
 

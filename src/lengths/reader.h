@@ -47,11 +47,12 @@ struct reader_column {
     double first;
 };
 
-/** The columns of a table whose rows are read. {0} is empty, and the caller frees `at`. */
+/** The columns of a table whose rows are read. The caller frees `at`. */
 struct reader_columns {
     struct reader_column *at;
     int32_t n;
     size_t capacity, n_rows;
+    const char *kind; /* its word in messages: "column", "field" */
 };
 
 /** These texts tell in messages what a length and a weight must be. */
@@ -59,8 +60,8 @@ struct reader_columns {
 #define READER_WEIGHT_ALLOWED "a weight is a number from 0 on"
 
 /** These texts name the formats that have columns or weights. */
-#define READER_WITH_COLUMNS ".csv, .tsv, .h5 and .hdf5"
-#define READER_WITH_WEIGHTS ".csv and .tsv"
+#define READER_WITH_COLUMNS ".csv, .tsv, .json, .jsonl, .h5, .hdf5 and .idx"
+#define READER_WITH_WEIGHTS ".csv, .tsv, .json and .jsonl"
 
 /** Return whether a path has this ending, in any case of letters. */
 bool reader_ends_in(const char *path, const char *ending);
@@ -68,7 +69,7 @@ bool reader_ends_in(const char *path, const char *ending);
 /** A function that reads one format. */
 typedef bool reader_function(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err);
 
-/** Read a file in the format that its ending names. Any other ending means text. */
+/** Read a file in the format that its ending names, without a .gz behind it. Any other ending means text. */
 reader_function reader_read;
 
 /** Read numbers with blanks, commas or line ends between them. From '#' to the line end is a comment. */
@@ -86,6 +87,23 @@ reader_function reader_csv;
 /** Read the same with tabs between fields. */
 reader_function reader_tsv;
 
+/**
+ * Read a JSON list. Its elements are numbers, lists of tokens, whose number counts, or records. One field of records,
+ * which is a number or a list of tokens, is the length. Another one may weigh it.
+ */
+reader_function reader_json;
+
+/** Read such elements from JSON Lines, one a line. */
+reader_function reader_jsonl;
+
+/**
+ * Read the index of a data set of Megatron-LM. data.column is `documents`, whose sequences are summed up, or
+ * `sequences`.
+ *
+ * Source: Megatron-LM's megatron/core/datasets/indexed_dataset.py, class _IndexReader
+ */
+reader_function reader_idx;
+
 /** Read a one-dimensional data set of integers. */
 reader_function reader_hdf5;
 
@@ -97,11 +115,14 @@ reader_function reader_hdf5;
 reader_function reader_npy;
 
 /**
- * Load a regular file that is not empty.
+ * Load a regular file that is not empty. If gzip packed it, unpack it. A Parquet file is refused.
  *
  * @return false with err; the caller frees bytes->bytes in any case
  */
-bool reader_load(const char *path, struct reader_bytes *bytes, struct error *err);
+bool reader_load(const struct reader_choice *choice, struct reader_bytes *bytes, struct error *err);
+
+/** Return the little-endian number of `width` bytes. */
+uint64_t reader_word(const unsigned char *bytes, size_t width);
 
 /**
  * Append a length.

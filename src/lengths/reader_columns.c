@@ -60,9 +60,9 @@ static int32_t find_named(const struct reader_columns *columns, const char *name
     int32_t index = reader_columns_find(columns, name, 0);
     if (index < 0) {
         print_names(columns, true, names);
-        error_set(err, "%s: there is no column '%s', the columns are: %s", where, name, names);
+        error_set(err, "%s: there is no %s '%s', the %ss are: %s", where, columns->kind, name, columns->kind, names);
     } else if (reader_columns_find(columns, name, index + 1) >= 0) {
-        error_set(err, "%s: two columns are called '%s'; give each a name of its own", where, name);
+        error_set(err, "%s: two %ss are called '%s'; give each a name of its own", where, columns->kind, name);
         index = -1;
     }
     return index;
@@ -92,13 +92,13 @@ static int32_t find_only(const struct reader_columns *columns, int32_t weights, 
         return n == 1 ? only : 0;
     print_names(columns, n == 0, names);
     if (n == 0)
-        error_set(err, "%s: no column holds numbers; data.column names the one of lengths: %s", where, names);
+        error_set(err, "%s: no %s holds numbers; data.column names the one of lengths: %s", where, columns->kind,
+                  names);
     else
-        error_set(
-            err,
-            "%s: %d columns hold numbers: %s; data.column names the one of lengths, and data.weights one that says "
-            "how often each length occurs",
-            where, n, names);
+        error_set(err,
+                  "%s: %d %ss hold numbers: %s; data.column names the one of lengths, and data.weights one that says "
+                  "how often each length occurs",
+                  where, n, columns->kind, names);
     return -1;
 }
 
@@ -113,13 +113,13 @@ bool reader_columns_choose(const struct reader_columns *columns, const struct re
     else if (strcmp(choice->weights, "none") != 0 && (*weights = find_named(columns, choice->weights, where, err)) < 0)
         return false;
     if (*weights == *column && *column >= 0 && *choice->weights != '\0')
-        return error_set(err, "%s: data.column and data.weights both name '%s'; allowed: two columns", where,
-                         choice->column);
+        return error_set(err, "%s: data.column and data.weights both name '%s'; allowed: two %ss", where,
+                         choice->column, columns->kind);
     if (*weights == *column)
         *weights = -1;
     if (*column < 0 && (*column = find_only(columns, *weights, where, err)) < 0)
         return false;
-    snprintf(lengths->part, sizeof lengths->part, "column '%s'%s%s%s", columns->at[*column].name,
+    snprintf(lengths->part, sizeof lengths->part, "%s '%s'%s%s%s", columns->kind, columns->at[*column].name,
              *weights >= 0 ? " weighted by '" : "", *weights >= 0 ? columns->at[*weights].name : "",
              *weights >= 0 ? "'" : "");
     return true;

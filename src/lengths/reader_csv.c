@@ -97,8 +97,8 @@ static bool read_table(const struct reader_choice *choice, int dialect, struct r
                        struct error *err)
 {
     struct reader_bytes bytes = {0};
-    struct csv csv = {.choice = choice, .lengths = lengths};
-    bool ok = reader_load(choice->path, &bytes, err) && visit(&csv, &bytes, dialect, see_row, err) &&
+    struct csv csv = {.choice = choice, .lengths = lengths, .columns.kind = "column"};
+    bool ok = reader_load(choice, &bytes, err) && visit(&csv, &bytes, dialect, see_row, err) &&
               (csv.columns.n_rows > 0 ||
                error_set(err, "%s: holds no length below its header, at least one is needed", choice->path)) &&
               choose(&csv, err) && visit(&csv, &bytes, dialect, take_row, err);

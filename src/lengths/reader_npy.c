@@ -15,14 +15,6 @@ struct npy {
     size_t n;     /* number of numbers */
 };
 
-static uint64_t little_endian(const unsigned char *bytes, size_t width)
-{
-    uint64_t value = 0;
-    for (size_t i = width; i-- > 0;)
-        value = value << 8 | bytes[i];
-    return value;
-}
-
 /** Return the text after 'KEY': in the header's dictionary, or NULL if the key is missing. */
 static const char *find_key(const char *header, const char *key)
 {
@@ -79,7 +71,7 @@ static bool read_start(const char *path, const struct reader_bytes *file, struct
     if (version != 1 && version != 2)
         return error_set(err, "%s: version %u of .npy is not supported, only 1 and 2", path, version);
     size_t start = version == 1 ? 10 : 12;
-    size_t n_header = (size_t)little_endian(file->bytes + 8, start - 8);
+    size_t n_header = (size_t)reader_word(file->bytes + 8, start - 8);
     if (n_header > file->n - start)
         return error_set(err, "%s: ends inside its header", path);
     char *header = check_calloc(n_header + 1, 1);
@@ -114,7 +106,7 @@ static bool read_numbers(const char *path, const struct reader_bytes *file, cons
         return error_set(err, "%s: its header promises %zu numbers of %zu bytes, %zu bytes follow", path, npy->n,
                          npy->width, n_bytes);
     for (size_t i = 0; i < npy->n; i++) {
-        double value = number_of(npy, little_endian(file->bytes + npy->data + i * npy->width, npy->width));
+        double value = number_of(npy, reader_word(file->bytes + npy->data + i * npy->width, npy->width));
         if (!reader_add(lengths, value))
             return error_set(err, "%s: element %zu (from 0) is %.17g: " READER_ALLOWED, path, i, value);
     }
@@ -126,7 +118,7 @@ bool reader_npy(const struct reader_choice *choice, struct reader_lengths *lengt
     struct reader_bytes file = {0};
     struct npy npy = {0};
     const char *path = choice->path;
-    bool ok = reader_load(path, &file, err) && read_start(path, &file, &npy, err) &&
+    bool ok = reader_load(choice, &file, err) && read_start(path, &file, &npy, err) &&
               read_numbers(path, &file, &npy, lengths, err);
     free(file.bytes);
     return ok;

@@ -59,7 +59,7 @@ static bool scan(const char *path, const struct reader_bytes *file, struct reade
 bool reader_text(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
     struct reader_bytes file = {0};
-    bool ok = reader_load(choice->path, &file, err) && scan(choice->path, &file, lengths, err);
+    bool ok = reader_load(choice, &file, err) && scan(choice->path, &file, lengths, err);
     free(file.bytes);
     return ok;
 }

@@ -94,12 +94,13 @@ static const struct schema_key scenario_keys[] = {
      "the context",
      FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
-     "column of lengths in a .csv or .tsv file (default: the only one that holds numbers, beside weights and numbers "
-     "of "
-     "rows), or data set of an HDF5 file (default: its only list of integers)",
+     "column of lengths in a .csv or .tsv file, or field of .json or .jsonl (default: the only one that holds numbers, "
+     "beside weights and numbers of rows); data set of an HDF5 file (default: its only list of integers); documents or "
+     "sequences of Megatron's .idx (default: documents)",
      FIELD(data.column)},
     {"data.weights", SCHEMA_WORD, "-", 0, 0, "", NULL,
-     "column that says how often each length occurs (default: one called count, counts, weight, weights or frequency); "
+     "column or field that says how often each length occurs (default: one called count, counts, weight, weights or "
+     "frequency); "
      "none: each length occurs once",
      FIELD(data.weights)},
     {"data.length_scale", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
