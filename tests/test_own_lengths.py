@@ -57,16 +57,75 @@ class OwnLengths(unittest.TestCase):
         done = lengths_of("lengths: github, weights: documents")
         self.assertIn("data.weights: 'documents' is for ", done.stderr)
 
+    def test_list__is_the_same_as_its_text(self):
+        printed = [lengths_of(f"lengths: {lengths}").stdout for lengths in ("8Ki 4400 900", "[8Ki, 4.4k, 900.0]")]
+        self.assertIn('"document_mean_tokens": 4497.', printed[0])
+        self.assertEqual(*printed)
+        for lengths, part in (("[8Ki, a.csv]", "'a.csv' is no length; a list holds"), ("[]", "the list is empty"),
+                              ("[[1]]", "'a list or mapping' is no length"), (str([10000] * 99), "a list of over 511")):
+            done = lengths_of(f"lengths: {lengths}")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(part, done.stderr)
+
+    def test_mix__runs_again_to_the_same(self):
+        """Half of the tokens are in documents of 1,000, half in those of 4,000. So 4 of 5 documents have 1,000."""
+        long = write("long.csv", "id,n,count\n7,4000,2\n9,9000,0\n")
+        parts = [f"{{lengths: {write('short.txt', '1000')}, share: 0.5}}", f"{{lengths: {long}, column: n, share: 50%}}"]
+        done = lengths_of(f"mix: [{', '.join(parts)}]")
+        self.assertEqual(json.loads(done.stdout)["document_mean_tokens"], 1600, done.stderr)
+        self.assertIn("of documents: 80.0% ", done.stderr)
+        self.check_runs_again("mix", SMALL.replace("lengths: github", f"mix: [{', '.join(parts)}]"))
+
+    def test_schedule__divides_the_measured_iterations(self):
+        """After the warm-up 6 of 8 iterations have documents of 1,000 tokens, and 2 have documents of 32Ki."""
+        data = (f"data: {{schedule: [{{lengths: {write('short.txt', '1000')}, share: 0.75}}, {{lengths: fixed, share: 0.25}}], "
+                "context: 32Ki, global_batch_tokens: 256Ki}")
+        scenario = SMALL.replace("data: {lengths: github, context: 32Ki, global_batch: 48}", data).replace("measured: 2", "measured: 8")
+        rows = self.check_runs_again("schedule", scenario)
+        documents = {int(row["iteration"]): int(row["documents"]) for row in rows}
+        self.assertEqual([documents[i] for i in range(9)], 7 * [256] + 2 * [8])
+
+    def check_runs_again(self, folder, scenario):
+        """Run a scenario and the resolved one of its results. @return the rows of iterations"""
+        first = simulate(folder, scenario=scenario)
+        self.assertEqual(first.returncode, 0, first.stderr)
+        with h5py.File(SCRATCH / folder / "small.h5") as file:
+            resolved, rows = file.attrs["scenario"].decode(), file["iterations"][:]
+        again = simulate(f"{folder}-again", scenario=resolved)
+        self.assertEqual((again.returncode, again.stdout), (0, first.stdout), again.stderr)
+        self.assertEqual((SCRATCH / folder / "small.h5").read_bytes(), (SCRATCH / f"{folder}-again/small.h5").read_bytes())
+        return rows
+
+    def test_parts__that_are_wrong_are_refused_with_their_place(self):
+        part = "{lengths: github, share: 0.5}"
+        cases = {
+            f"mix: [{part}]": "data.mix: the shares sum to 0.5; allowed: shares of all tokens, which sum to 1",
+            f"mix: [{part}, {part}], lengths: github": "data.mix: data.lengths is 'github', too; allowed: one of them",
+            f"mix: [{part}, {part}], schedule: [{part}]": "data.schedule: data.mix is given, too",
+            "mix: github": "data.mix: expected a list of {lengths: ..., share: ...}",
+            "mix: [{lengths: gthub, share: 1}]": "own.yaml:5:24: data.mix.0.lengths: there is no law or table 'gthub'",
+            "mix: [{lengths: 8Ki 4400, share: 1}]": "data.mix: a list is taken in its order, and a mix draws",
+            "mix: [{lengths: mix, share: 1}]": "data.mix: a part cannot be 'mix' itself",
+            f"mix: {str([1] * 9)}": "data.mix: allowed: at most 8 parts",
+            f"mix: [{part}, {{lengths: ./absent.csv, share: 0.5}}]": "absent.csv",
+            f"schedule: [{part}, {part}]": "data.schedule: needs data.global_batch_tokens",
+            "lengths: mix": "data.lengths: 'mix' needs data.mix",
+        }
+        for data, sentence in cases.items():
+            done = lengths_of(data)
+            with self.subTest(data):
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(sentence, done.stderr)
+        done = lengths_of("schedule: [{lengths: github, share: 0.99}, {lengths: fixed, share: 0.01}]", "--set",
+                          "data.global_batch=0", "--set", "data.global_batch_tokens=1Mi")
+        self.assertIn("data.schedule: share 0.01 of 2 measured iterations is none; allowed: a larger share, or at least 100",
+                      done.stderr)
+
     def test_results__tell_what_was_read_and_run_again_to_the_same(self):
         data = f"lengths: {write('histogram.csv', HISTOGRAM)}"
-        first = simulate("first", scenario=SMALL.replace("lengths: github", data))
-        self.assertEqual(first.returncode, 0, first.stderr)
+        self.check_runs_again("first", SMALL.replace("lengths: github", data))
         with h5py.File(SCRATCH / "first/small.h5") as file:
             self.assertIn("4 lengths, mean 227.8, median 128, longest 8192 tokens", file.attrs["lengths_read"].decode())
-            resolved = file.attrs["scenario"].decode()
-        again = simulate("again", scenario=resolved)
-        self.assertEqual((again.returncode, again.stdout), (0, first.stdout), again.stderr)
-        self.assertEqual((SCRATCH / "again/small.h5").read_bytes(), (SCRATCH / "first/small.h5").read_bytes())
 
 
 if __name__ == "__main__":

@@ -99,6 +99,11 @@ static double file_cdf(const struct lengths *lengths, double tokens)
 
 static double longest_tokens(const struct lengths *lengths)
 {
+    double longest_part = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        longest_part = fmax(longest_part, longest_tokens(&lengths->part[k]));
+    if (lengths->n_parts > 0)
+        return longest_part;
     if (lengths->kind == LENGTHS_LAW)
         return lengths->scale * lengths->law.longest;
     if (lengths->kind == LENGTHS_TABLE)
@@ -213,6 +218,12 @@ static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     double p = rng_uniform(rng);
+    if (lengths->kind == LENGTHS_MIX) {
+        int32_t k = 0;
+        for (; k + 1 < lengths->n_parts && p > lengths->documents[k]; k++)
+            p -= lengths->documents[k];
+        return draw_tokens(&lengths->part[k], rng, position);
+    }
     double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(&lengths->table, p);
     return scaled(lengths->scale, (int32_t)lround(fmin(tokens, INT32_MAX)));
 }
@@ -316,15 +327,74 @@ static int64_t listed_position(const struct lengths *lengths, const struct scena
     return lengths->beginning[iteration];
 }
 
+/** Return the part of a schedule to which an iteration belongs. */
+static const struct lengths *scheduled_part(const struct lengths *lengths, const struct scenario_data *data,
+                                            int64_t iteration)
+{
+    int64_t since = iteration - data->schedule_begin, at = since > 0 ? since % data->part[data->n_parts - 1].end : 0;
+    int32_t k = 0;
+    while (at >= data->part[k].end)
+        k++;
+    return &lengths->part[k];
+}
+
 void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
                   struct batch *batch)
 {
     CHECK(data->context >= 1 && (data->global_batch > 0) != (data->global_batch_tokens > 0) &&
           data->global_batch <= INT32_MAX && (data->global_batch > 0 || data->global_batch_tokens >= data->context));
+    if (lengths->kind == LENGTHS_SCHEDULE)
+        lengths = scheduled_part(lengths, data, iteration);
     struct draw draw = {.lengths = lengths, .data = data, .rng = rng_create(seed, iteration, RNG_LENGTHS)};
     int64_t position = lengths->kind == LENGTHS_LISTED ? listed_position(lengths, data, iteration) : 0;
     draw_batch(&draw, &position, batch);
     rng_free(draw.rng);
+}
+
+/** Note what each part is, and its share of documents. */
+static char *parts_read(const struct scenario_data *data, const struct lengths *lengths)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        if (lengths->part[k].read != NULL)
+            fprintf(file, "%s\n", lengths->part[k].read);
+    fprintf(file, "data.%s: mean %.1f, median %d, longest %.0f tokens; of documents: ", data->lengths,
+            lengths_mean(lengths), median_tokens(lengths), longest_tokens(lengths));
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        fprintf(file, "%s%.1f%% %s", k > 0 ? ", " : "", 100 * lengths->documents[k], data->part[k].lengths);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+/** Open the parts of a mix or schedule. */
+static bool open_parts(const struct scenario_data *data, const char *data_dir, struct lengths *lengths,
+                       struct error *err)
+{
+    double sum = 0;
+    lengths->kind = data->scheduled ? LENGTHS_SCHEDULE : LENGTHS_MIX;
+    lengths->hash = HASH_START;
+    lengths->part = check_calloc((size_t)data->n_parts, sizeof *lengths->part);
+    lengths->documents = check_calloc((size_t)data->n_parts, sizeof *lengths->documents);
+    for (int32_t k = 0; k < data->n_parts; k++) {
+        struct scenario_data of_part = *data;
+        of_part.n_parts = 0;
+        memcpy(of_part.lengths, data->part[k].lengths, sizeof of_part.lengths);
+        memcpy(of_part.column, data->part[k].column, sizeof of_part.column);
+        memcpy(of_part.weights, data->part[k].weights, sizeof of_part.weights);
+        if (!lengths_open(&of_part, data_dir, &lengths->part[k], err))
+            return false;
+        lengths->n_parts++;
+        lengths->hash = hash_bytes(lengths->hash, &lengths->part[k].hash, sizeof lengths->part[k].hash);
+        lengths->documents[k] = data->part[k].share / lengths_mean(&lengths->part[k]);
+        sum += lengths->documents[k];
+    }
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        lengths->documents[k] /= sum;
+    lengths->scale = 1;
+    lengths->read = parts_read(data, lengths);
+    return true;
 }
 
 bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
@@ -333,6 +403,12 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
     bool is_name = strpbrk(data->lengths, "./") == NULL, listed = scenario_lists_lengths(data);
     bool fixed = strcmp(data->lengths, "fixed") == 0, ok;
     *lengths = (struct lengths){0};
+    if (data->n_parts > 0) {
+        ok = open_parts(data, data_dir, lengths, err);
+        if (!ok)
+            lengths_close(lengths);
+        return ok;
+    }
     snprintf(path, sizeof path, "%s", data->lengths);
     if ((is_name || reader_ends_in(path, ".yaml")) && (data->column[0] != '\0' || data->weights[0] != '\0'))
         ok = error_set(err, "data.%s: '%s' is for " READER_WITH_COLUMNS " files only, not for the %s lengths",
@@ -359,6 +435,11 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
 
 double lengths_cdf(const struct lengths *lengths, double tokens)
 {
+    double p = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        p += lengths->documents[k] * lengths_cdf(&lengths->part[k], tokens);
+    if (lengths->n_parts > 0)
+        return p;
     if (lengths->file_tokens != NULL)
         return file_cdf(lengths, tokens);
     if (lengths->kind == LENGTHS_FIXED)
@@ -380,6 +461,11 @@ static double weighted_mean(const struct lengths *lengths)
 
 double lengths_mean(const struct lengths *lengths)
 {
+    double mean = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        mean += lengths->documents[k] * lengths_mean(&lengths->part[k]);
+    if (lengths->n_parts > 0)
+        return mean;
     if (lengths->kind == LENGTHS_LAW)
         return lengths->scale * law_mean_up_to(&lengths->law, lengths->law.longest);
     if (lengths->kind == LENGTHS_TABLE)
@@ -409,5 +495,9 @@ void lengths_close(struct lengths *lengths)
     free(lengths->weight_up_to);
     free(lengths->read);
     free(lengths->beginning);
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        lengths_close(&lengths->part[k]);
+    free(lengths->part);
+    free(lengths->documents);
     *lengths = (struct lengths){0};
 }

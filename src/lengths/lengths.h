@@ -8,7 +8,15 @@
 #include "lengths/table.h"
 #include "scenario/scenario.h"
 
-enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LENGTHS_FIXED };
+enum lengths_kind {
+    LENGTHS_LAW,
+    LENGTHS_TABLE,
+    LENGTHS_FILE,
+    LENGTHS_LISTED,
+    LENGTHS_FIXED,
+    LENGTHS_MIX,     /* each document is drawn from one of the parts */
+    LENGTHS_SCHEDULE /* the parts follow one another from iteration to iteration */
+};
 
 /** An open source of lengths. {0} is closed. */
 struct lengths {
@@ -23,7 +31,10 @@ struct lengths {
                                        the one that follows the last */
     int64_t *beginning;             /* [n_beginnings] position in the list at which an iteration begins */
     int32_t fixed_tokens;           /* length of every document */
-    double scale; /* factor of the lengths that a law or table gives; those above are scaled already */
+    int32_t n_parts;
+    struct lengths *part; /* [n_parts] sources of a mix or schedule */
+    double *documents;    /* [n_parts] share of each part in all documents */
+    double scale;         /* factor of the lengths that a law or table gives; those above are scaled already */
     uint64_t
         hash; /* hash of the file that was read, also of a law's or table's (base/hash.h); without a file HASH_START */
 };
@@ -49,6 +60,8 @@ struct batch {
  *
  * Documents of a file are 1 to 2^31 - 1 tokens long. Each document of n tokens then has max(1, round(n length_scale)).
  *
+ * With data.mix or data.schedule the parts are opened like this, and their hashes are hashed.
+ *
  * @param data      its keys lengths, column, weights and length_scale are used. By context, size of the batch and
  * long_documents, a batch that cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the
  * context
@@ -63,7 +76,10 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
  * 1. Laws and tables are drawn by inverting their CDF. The result is rounded to whole tokens.
  * 2. A file is drawn at random with replacement, each length in proportion to its weight.
  * 3. A list is taken in its order.
- * 4. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
+ * 4. Each document of a mix is drawn from a part, with a probability in proportion to its share of tokens, divided by
+ *    its mean length.
+ * 5. An iteration of a schedule is drawn from one part. Behind the last iteration the schedule begins again.
+ * 6. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
  *    floor(data.global_batch_tokens / data.context) bins of data.context tokens. The next sample would open another
  *    bin. The rest of a document that this cuts is in no batch.
  *

@@ -19,7 +19,9 @@ static bool same_data(const struct scenario_data *a, const struct scenario_data 
     return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 &&
            strcmp(a->weights, b->weights) == 0 && a->length_scale == b->length_scale && a->context == b->context &&
            a->long_documents == b->long_documents && a->global_batch == b->global_batch &&
-           a->global_batch_tokens == b->global_batch_tokens;
+           a->global_batch_tokens == b->global_batch_tokens && a->n_parts == b->n_parts &&
+           a->scheduled == b->scheduled && a->schedule_begin == b->schedule_begin &&
+           memcmp(a->part, b->part, sizeof a->part) == 0;
 }
 
 static const struct lengths *find_lengths(struct sweep_runner *runner, const struct scenario *scenario,
