@@ -126,7 +126,7 @@ TEST(reader_csv__refuses_wrong_files)
         {"a,length\n1,2\n3,\n", "", ":1: 2 columns hold numbers: 'a', 'length'"},
         {"a,b\nx,y\n", "", ":1: no column holds numbers; data.column names the one of lengths: 'a', 'b'"},
         {"a,b,a\n1,2,3\n", "a", ":1: two columns are called 'a'"},
-        {"tokens,tokens\n1,2\n", "", ":1: 2 columns hold numbers: 'tokens', 'tokens'"},
+        {"tokens,tokens\n1,2\n", "", ":1: two columns are called 'tokens'"},
         {"a,b\n1,2\n", "c", ":1: there is no column 'c', the columns are: 'a', 'b'"},
         {"12\n13\n", "", ":1: the first line must hold the names of the columns, '12' is a number"},
         {"a,length\n1,2\n3,\n", "length", ":3: '' is not allowed"},

@@ -51,6 +51,7 @@ struct reader_column {
 struct reader_columns {
     struct reader_column *at;
     int32_t n;
+    int32_t lengths, weights; /* columns that were chosen; weights -1: none */
     size_t capacity, n_rows;
     const char *kind; /* its word in messages: "column", "field" */
 };
@@ -145,8 +146,8 @@ bool reader_weigh(struct reader_lengths *lengths, double weight);
  */
 bool reader_number(const char *text, double *number);
 
-/** Note a value of a column in the current row. @param number  NULL: the value is no number */
-void reader_columns_see(struct reader_columns *columns, int32_t column, const double *number);
+/** Note a value of the column at an index in the current row. @param number  NULL: the value is no number */
+void reader_columns_see(struct reader_columns *columns, int32_t index, const double *number);
 
 /** Add a column that no row has shown yet. */
 void reader_columns_add(struct reader_columns *columns, const char *name);
@@ -161,11 +162,10 @@ int32_t reader_columns_find(const struct reader_columns *columns, const char *na
  * 2. Weights are otherwise the column called count, counts, weight, weights or frequency, if it has numbers.
  * 3. Lengths are otherwise the only column that has numbers. Weights and numbers of rows do not count.
  *
- * @param where    place of the columns' names for messages
- * @param weights  receives -1 without weights
- * @param lengths  its `part` receives the names
+ * @param where  place of the columns' names for messages
+ * @param part   receives their names for the user
  */
-bool reader_columns_choose(const struct reader_columns *columns, const struct reader_choice *choice, const char *where,
-                           int32_t *column, int32_t *weights, struct reader_lengths *lengths, struct error *err);
+bool reader_columns_choose(struct reader_columns *columns, const struct reader_choice *choice, const char *where,
+                           char part[160], struct error *err);
 
 #endif

@@ -53,19 +53,24 @@ static void print_names(const struct reader_columns *columns, bool all, char nam
                      columns->at[i].name);
 }
 
+/** Add an error about two columns of one name. @return -1 */
+static int32_t refuse_twice(const struct reader_columns *columns, const char *name, const char *where,
+                            struct error *err)
+{
+    error_set(err, "%s: two %ss are called '%s'; give each a name of its own", where, columns->kind, name);
+    return -1;
+}
+
 /** Find a column that a key names. */
 static int32_t find_named(const struct reader_columns *columns, const char *name, const char *where, struct error *err)
 {
     char names[300];
     int32_t index = reader_columns_find(columns, name, 0);
-    if (index < 0) {
-        print_names(columns, true, names);
-        error_set(err, "%s: there is no %s '%s', the %ss are: %s", where, columns->kind, name, columns->kind, names);
-    } else if (reader_columns_find(columns, name, index + 1) >= 0) {
-        error_set(err, "%s: two %ss are called '%s'; give each a name of its own", where, columns->kind, name);
-        index = -1;
-    }
-    return index;
+    if (index >= 0)
+        return reader_columns_find(columns, name, index + 1) < 0 ? index : refuse_twice(columns, name, where, err);
+    print_names(columns, true, names);
+    error_set(err, "%s: there is no %s '%s', the %ss are: %s", where, columns->kind, name, columns->kind, names);
+    return -1;
 }
 
 static int32_t find_usual_weights(const struct reader_columns *columns)
@@ -90,6 +95,8 @@ static int32_t find_only(const struct reader_columns *columns, int32_t weights, 
         }
     if (n == 1 || columns->n == 1)
         return n == 1 ? only : 0;
+    if (n > 1 && reader_columns_find(columns, columns->at[only].name, 0) < only)
+        return refuse_twice(columns, columns->at[only].name, where, err);
     print_names(columns, n == 0, names);
     if (n == 0)
         error_set(err, "%s: no %s holds numbers; data.column names the one of lengths: %s", where, columns->kind,
@@ -102,25 +109,28 @@ static int32_t find_only(const struct reader_columns *columns, int32_t weights, 
     return -1;
 }
 
-bool reader_columns_choose(const struct reader_columns *columns, const struct reader_choice *choice, const char *where,
-                           int32_t *column, int32_t *weights, struct reader_lengths *lengths, struct error *err)
+bool reader_columns_choose(struct reader_columns *columns, const struct reader_choice *choice, const char *where,
+                           char part[160], struct error *err)
 {
-    *column = *weights = -1;
-    if (*choice->column != '\0' && (*column = find_named(columns, choice->column, where, err)) < 0)
+    const bool by_name = *choice->column != '\0', none = strcmp(choice->weights, "none") == 0;
+    int32_t lengths = by_name ? find_named(columns, choice->column, where, err) : -1;
+    if (by_name && lengths < 0)
         return false;
-    if (*choice->weights == '\0')
-        *weights = find_usual_weights(columns);
-    else if (strcmp(choice->weights, "none") != 0 && (*weights = find_named(columns, choice->weights, where, err)) < 0)
+    int32_t weights = *choice->weights == '\0' ? find_usual_weights(columns)
+                      : none                   ? -1
+                                               : find_named(columns, choice->weights, where, err);
+    if (*choice->weights != '\0' && !none && weights < 0)
         return false;
-    if (*weights == *column && *column >= 0 && *choice->weights != '\0')
+    if (by_name && weights == lengths && *choice->weights != '\0')
         return error_set(err, "%s: data.column and data.weights both name '%s'; allowed: two %ss", where,
                          choice->column, columns->kind);
-    if (*weights == *column)
-        *weights = -1;
-    if (*column < 0 && (*column = find_only(columns, *weights, where, err)) < 0)
+    if (by_name && weights == lengths)
+        weights = -1;
+    if (!by_name && (lengths = find_only(columns, weights, where, err)) < 0)
         return false;
-    snprintf(lengths->part, sizeof lengths->part, "%s '%s'%s%s%s", columns->kind, columns->at[*column].name,
-             *weights >= 0 ? " weighted by '" : "", *weights >= 0 ? columns->at[*weights].name : "",
-             *weights >= 0 ? "'" : "");
+    columns->lengths = lengths;
+    columns->weights = weights;
+    snprintf(part, 160, "%s '%s'%s%s%s", columns->kind, columns->at[lengths].name, weights >= 0 ? " weighted by '" : "",
+             weights >= 0 ? columns->at[weights].name : "", weights >= 0 ? "'" : "");
     return true;
 }

@@ -16,7 +16,6 @@ struct csv {
     struct reader_lengths *lengths;
     struct reader_columns columns;
     int64_t header_line, blank_line; /* first blank line that no row has followed yet; 0: none */
-    int32_t column, weights;         /* -1: not chosen yet, or without weights */
 };
 
 /** Take the header. A first row without names is data and is refused, because its length would be lost silently. */
@@ -67,11 +66,11 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
     double number;
     if (row->n_fields == 0 || row->line == csv->header_line)
         return true;
-    const char *text = row->fields[csv->column];
+    const char *text = row->fields[csv->columns.lengths];
     if (!reader_number(text, &number) || !reader_add(csv->lengths, number))
         return wrong_field(csv, row->line, text, READER_ALLOWED, err);
-    text = csv->weights >= 0 ? row->fields[csv->weights] : "";
-    return csv->weights < 0 || (reader_number(text, &number) && reader_weigh(csv->lengths, number)) ||
+    text = csv->columns.weights >= 0 ? row->fields[csv->columns.weights] : "";
+    return csv->columns.weights < 0 || (reader_number(text, &number) && reader_weigh(csv->lengths, number)) ||
            wrong_field(csv, row->line, text, READER_WEIGHT_ALLOWED, err);
 }
 
@@ -88,7 +87,7 @@ static bool visit(struct csv *csv, const struct reader_bytes *bytes, int dialect
 static bool choose(struct csv *csv, struct error *err)
 {
     char *where = check_asprintf("%s:%" PRId64, csv->choice->path, csv->header_line);
-    bool ok = reader_columns_choose(&csv->columns, csv->choice, where, &csv->column, &csv->weights, csv->lengths, err);
+    bool ok = reader_columns_choose(&csv->columns, csv->choice, where, csv->lengths->part, err);
     free(where);
     return ok;
 }

@@ -132,13 +132,12 @@ static bool visit_list(struct json *json, const json_t *list, record_visitor *vi
 /** Choose the field of lengths once all were seen. */
 static bool choose(struct json *json, struct error *err)
 {
-    int32_t field, weights;
     if (json->fields.n_rows == 0)
         return error_set(err, "%s: holds no length, at least one is needed", json->choice->path);
-    if (!reader_columns_choose(&json->fields, json->choice, json->choice->path, &field, &weights, json->lengths, err))
+    if (!reader_columns_choose(&json->fields, json->choice, json->choice->path, json->lengths->part, err))
         return false;
-    json->field = json->fields.at[field].name;
-    json->weights = weights >= 0 ? json->fields.at[weights].name : NULL;
+    json->field = json->fields.at[json->fields.lengths].name;
+    json->weights = json->fields.weights >= 0 ? json->fields.at[json->fields.weights].name : NULL;
     if (*json->field == '\0')
         *json->lengths->part = '\0';
     return true;
