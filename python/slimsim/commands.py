@@ -93,7 +93,7 @@ def _json(command, scenario, options):
     folder = options.get("output")
     temporary = _temporary_folder() if folder is None else None
     try:
-        scenario, options = _with_arrays([scenario, options], temporary or folder)
+        scenario, options = _placed(scenario, options, temporary or folder)
         printed = program.start(command, scenario, {"json": True, **options}).stdout
     finally:
         if temporary is not None:
@@ -105,11 +105,19 @@ def _json(command, scenario, options):
 
 
 def _with_arrays(value, folder):
-    """Return a scenario, or options, in which each array under a key `lengths` is the path of a file in the folder."""
+    """Return a value in which each array under a key `lengths` is the path of a file in the folder."""
     if isinstance(value, dict):
         return {key: _saved(entry, folder) if str(key).split(".")[-1] == "lengths" and hasattr(entry, "tolist")
                 else _with_arrays(entry, folder) for key, entry in value.items()}
     return [_with_arrays(entry, folder) for entry in value] if isinstance(value, list) else value
+
+
+def _placed(scenario, options, folder):
+    """Return a scenario and options whose arrays of lengths are files in the folder."""
+    try:
+        return _with_arrays(scenario, folder), _with_arrays(options, folder)
+    except RecursionError:
+        raise program.Error("values are nested too deeply, or hold themselves", 2) from None
 
 
 def _saved(lengths, folder):
@@ -146,7 +154,7 @@ def _with_files(command, scenario, output, options):
     options = {name: value for name, value in options.items() if name != "quiet"}
     folder = _temporary_folder() if output is None else output
     try:
-        scenario, options = _with_arrays([scenario, options], folder)
+        scenario, options = _placed(scenario, options, folder)
         done = program.start(command, scenario, {"output": folder, **options})
         written = WRITTEN.search(done.stderr)
         result = Result(written[1] if written else None, done.stdout)
