@@ -7,7 +7,7 @@ import unittest
 import h5py
 
 from cli_case import SMALL, simulate
-from program import SCRATCH, run, write
+from program import QUESTION, SCRATCH, run, write
 
 HISTOGRAM = "length,count\n128,900\n512,80\n2048,15\n8192,5\n"
 FILES = {  # name: (text, mean of its documents [tokens], how the sentence on stderr begins)
@@ -84,6 +84,17 @@ class OwnLengths(unittest.TestCase):
         rows = self.check_runs_again("schedule", scenario)
         documents = {int(row["iteration"]): int(row["documents"]) for row in rows}
         self.assertEqual([documents[i] for i in range(9)], 7 * [256] + 2 * [8])
+
+    def test_answers__say_what_they_read(self):
+        path = write("read.csv", "length\n1000\n4000\n")
+        question = write("question.yaml", QUESTION.replace("lengths: github", f"lengths: {path}"))
+        scenario = write("read.yaml", SMALL.replace("lengths: github", f"lengths: {path}").replace("engine: both", "engine: critical-path"))
+        said = f"data.lengths: column 'length' of {path}: 2 lengths, mean 2500.0, median 1000, longest 4000 tokens\n"
+        for command in (("capacity", question), ("compare", scenario, scenario), ("plan", scenario), ("run", scenario, "--sweep", "seed=1,2")):
+            done = run(*command, *(() if command[0] == "plan" else ("--output", SCRATCH / "read")))
+            with self.subTest(command[0]):
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stderr.count(said), 1, done.stderr)
 
     def check_runs_again(self, folder, scenario):
         """Run a scenario and the resolved one of its results. @return the rows of iterations"""
