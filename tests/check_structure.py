@@ -15,7 +15,8 @@ HOMES = {  # foreign header: where in src/ it may be included
     r"glpk": ["packing/", "system/"],
     r"yaml": ["document/"],
     r"expat": ["scenario/"],
-    r"jansson": ["trace/", "answer/", "cli/"],
+    r"jansson": ["lengths/", "trace/", "answer/", "cli/"],
+    r"zlib": ["lengths/"],
     r"csv\.h": ["base/"],
     r"gsl/": ["base/", "lengths/", "cost/", "operation/", "bounds/", "simulate/", "sweep/", "capacity/", "validate/"],
 }

@@ -24,7 +24,7 @@ static bool read_text(const char *bytes, size_t n, bool comments, char seen[256]
     FILE *file = fmemopen((void *)bytes, n, "r"), *out = fmemopen(seen, 256, "w");
     CHECK(file != NULL && out != NULL);
     *err = (struct error){0};
-    bool ok = csv_rows_visit(file, "f.csv", comments, print_row, out, err);
+    bool ok = csv_rows_visit(file, "f.csv", comments ? CSV_ROWS_COMMENTS : CSV_ROWS_PLAIN, print_row, out, err);
     fclose(file);
     fclose(out);
     return ok;

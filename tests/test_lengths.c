@@ -563,3 +563,66 @@ TEST(lengths_open__refuses_what_cannot_be_drawn)
         CHECK_EQUAL(err.status, ERROR_INVALID);
     }
 }
+
+/** Return the data of parts that are files, each of one length. */
+static struct scenario_data data_of_parts(int32_t n, const int32_t *tokens, const double *share)
+{
+    struct scenario_data data = data_of("mix", 4096, SCENARIO_CUT, 40000);
+    data.n_parts = n;
+    for (int32_t k = 0; k < n; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "part%d.txt", k);
+        FILE *file = fopen(harness_path(name), "w");
+        CHECK(file != NULL && fprintf(file, "%d\n", tokens[k]) > 0 && fclose(file) == 0);
+        snprintf(data.part[k].lengths, sizeof data.part[k].lengths, "%s", harness_path(name));
+        data.part[k].share = share[k];
+    }
+    return data;
+}
+
+/* Half of all tokens are in documents of 100, half in those of 300. So 3 documents of 100 come with one of 300. */
+TEST(mix__has_its_shares_of_tokens)
+{
+    struct scenario_data data = data_of_parts(2, (int32_t[]){100, 300}, (double[]){0.5, 0.5});
+    struct lengths lengths = open_lengths(&data);
+    struct batch batch;
+    CHECK_CLOSE(lengths_mean(&lengths), (3 * 100 + 300) / 4., 1e-12);
+    CHECK_CLOSE(lengths_cdf(&lengths, 100), 0.75, 1e-12);
+    CHECK_CLOSE(lengths_cdf(&lengths, 300), 1, 1e-12);
+    CHECK_CONTAINS(lengths.read, "data.mix: mean 150.0, median 100, longest 300 tokens; of documents: 75.0% ");
+    lengths_draw(&lengths, &data, 1, 0, &batch);
+    int64_t of_long = 0;
+    for (int32_t i = 0; i < batch.n_samples; i++)
+        of_long += batch.tokens[i] == 300 ? 300 : 0;
+    CHECK_CLOSE((double)of_long / (double)batch.n_tokens, 0.5, 0.02);
+    batch_free(&batch);
+    uint64_t hash = lengths.hash;
+    lengths_close(&lengths);
+    data = data_of_parts(2, (int32_t[]){300, 100}, (double[]){0.5, 0.5});
+    data.length_scale = 2;
+    lengths = open_lengths(&data);
+    CHECK_TRUE(lengths.hash != hash);
+    CHECK_CLOSE(lengths_mean(&lengths), 300, 1e-12);
+    lengths_close(&lengths);
+}
+
+/* The parts end before the measured iterations 2, 3 and 4. One iteration of warm-up has the first part. */
+TEST(schedule__goes_from_part_to_part)
+{
+    static const int32_t expected[] = {100, 100, 100, 200, 400, 100, 100, 200, 400};
+    struct scenario_data data = data_of_parts(3, (int32_t[]){100, 200, 400}, (double[]){0.5, 0.25, 0.25});
+    data.scheduled = true;
+    data.schedule_begin = 1;
+    for (int32_t k = 0; k < 3; k++)
+        data.part[k].end = 2 + k;
+    struct lengths lengths = open_lengths(&data);
+    for (int32_t i = 0; i < 9; i++) {
+        struct batch batch;
+        lengths_draw(&lengths, &data, 1, i, &batch);
+        CHECK_EQUAL(batch.tokens[0], expected[i]);
+        CHECK_EQUAL(batch.n_tokens, (int64_t)batch.n_samples * expected[i]);
+        batch_free(&batch);
+    }
+    CHECK_CLOSE(lengths_mean(&lengths), 1 / (0.5 / 100 + 0.25 / 200 + 0.25 / 400), 1e-12);
+    lengths_close(&lengths);
+}

@@ -17,6 +17,7 @@ import unittest
 import unittest.mock
 
 import h5py
+import numpy
 import pandas
 import yaml
 
@@ -92,6 +93,29 @@ class Package(unittest.TestCase):
                               ("none.h5", "there is no such file")):
             with self.assertRaisesRegex(OSError, f"{message}: '{folder / name}'"):
                 slimsim.Result(folder / name).open()
+
+    def test_lengths__may_be_an_array_or_a_list(self):
+        """Documents of an array are drawn: 1 of 4 has 4,000 tokens. A list is taken in its order."""
+        array, folder = numpy.array([1000, 1000, 1000, 4000], dtype="uint16"), fresh("arrays")
+        scenario = {**SCENARIO, "data": {"lengths": array, "context": "32Ki", "global_batch": 48}}
+        told = slimsim.lengths(scenario)
+        self.assertEqual((told["document_mean_tokens"], told["samples"]), (1750, 2 * 48))
+        self.assertEqual(told, slimsim.lengths({**SCENARIO, "data": {**scenario["data"], "lengths": pandas.Series(array / 1.0)}}))
+        self.assertEqual(told, slimsim.lengths(SCENARIO, set={"data.lengths": array}))
+        result = slimsim.run(scenario, output=folder)
+        (saved,) = folder.glob("lengths-*.npy")
+        self.assertEqual(numpy.load(saved).tolist(), array.tolist())
+        self.assertIn(f"lengths: {saved}", result.scenario)
+        pandas.testing.assert_frame_equal(slimsim.run(scenario).summary, result.summary)
+        listed = slimsim.run({**SCENARIO, "trace": "full", "data": {**scenario["data"], "lengths": array.tolist()}})
+        tokens = [int(row["tokens"]) for row in listed.open()["lengths"][:8]]
+        self.assertEqual(tokens, 2 * array.tolist())
+        with self.assertRaisesRegex(slimsim.Error, r"an array of shape \(2, 2\) is not supported"):
+            slimsim.lengths(SCENARIO, set={"data.lengths": array.reshape(2, 2)})
+        with self.assertRaisesRegex(slimsim.Error, r"element 0 \(from 0\) is 2.5: a length is a whole number"):
+            slimsim.lengths(SCENARIO, set={"data.lengths": numpy.array([2.5])})
+        with self.assertRaisesRegex(TypeError, "lengths are whole numbers, but this array has the type <U1"):
+            slimsim.lengths(SCENARIO, set={"data.lengths": numpy.array(["a"])})
 
     def test_result__keeps_its_temporary_files_as_long_as_it_lives(self):
         result = slimsim.run(SCENARIO)

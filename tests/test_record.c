@@ -89,7 +89,7 @@ static struct trace_reader *recorded(enum scenario_trace trace)
     struct point_system point_systems[2] = {run.system, run.system};
     struct point point = {.n_systems = 2, .systems = point_systems, .memory_bytes = 7.5e10};
     const char *folder = harness_path("");
-    CHECK(record_open(&record, folder, &scenario, "name: sample\n", 0x1234, &err));
+    CHECK(record_open(&record, folder, &scenario, "name: sample\n", &(struct lengths){.hash = 0x1234}, &err));
     CHECK(observe_all(&record, &scenario, &run, &err));
     CHECK(record_close(&record, &scenario, &point, summaries, &err));
     sample_run_release(&run);
@@ -199,7 +199,7 @@ TEST(record__ends_the_run_at_a_time_that_is_not_finite)
     sample_run_build(&run, &shape);
     run.timeline.finish_s[5] /= 0.0;
     const char *folder = harness_path("");
-    CHECK(record_open(&record, folder, &scenario, "name: sample\n", 0x1234, &err));
+    CHECK(record_open(&record, folder, &scenario, "name: sample\n", &(struct lengths){.hash = 0x1234}, &err));
     CHECK_TRUE(!observe_all(&record, &scenario, &run, &err));
     CHECK_EQUAL(err.status, ERROR_FAILED);
     CHECK_CONTAINS(err.text, "finish_s of row 5 of table tasks is inf");

@@ -5,8 +5,13 @@ A scenario is a dict of its keys (docs/reference.md), whose relative paths start
 .yaml file. Keywords are the options of the command: jobs=2 is --jobs=2, verbose=True is --verbose, and
 set={"data.context": "64Ki"} is --set data.context=64Ki. `slimsim COMMAND --help` lists them. If the program fails, it
 raises slimsim.Error.
+
+Lengths of documents may be an array of numpy or a column of pandas, whose documents are drawn at random, as those of a
+file are. A list is taken in its order.
 """
+import hashlib
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -85,11 +90,51 @@ def explain(scenario, **options):
 
 
 def _json(command, scenario, options):
-    printed = program.start(command, scenario, {"json": True, **options}).stdout
+    folder = options.get("output")
+    temporary = _temporary_folder() if folder is None else None
+    try:
+        scenario, options = _placed(scenario, options, temporary or folder)
+        printed = program.start(command, scenario, {"json": True, **options}).stdout
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
     try:
         return json.loads(printed)
     except ValueError:
         raise program.Error(f"slimsim {command} printed no JSON with these options: {printed[:60]!r}", 64) from None
+
+
+def _with_arrays(value, folder):
+    """Return a value in which each array under a key `lengths` is the path of a file in the folder."""
+    if isinstance(value, dict):
+        return {key: _saved(entry, folder) if str(key).split(".")[-1] == "lengths" and hasattr(entry, "tolist")
+                else _with_arrays(entry, folder) for key, entry in value.items()}
+    return [_with_arrays(entry, folder) for entry in value] if isinstance(value, list) else value
+
+
+def _placed(scenario, options, folder):
+    """Return a scenario and options whose arrays of lengths are files in the folder."""
+    try:
+        return _with_arrays(scenario, folder), _with_arrays(options, folder)
+    except RecursionError:
+        raise program.Error("values are nested too deeply, or hold themselves", 2) from None
+
+
+def _saved(lengths, folder):
+    """Save lengths as .npy under a name that follows from them, so that the same lengths have the same name.
+
+    @return the absolute path
+    TypeError: they are no numbers
+    """
+    import numpy  # whoever has an array has numpy; others need none
+    array = numpy.asarray(lengths)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"lengths are whole numbers, but this array has the type {array.dtype}")
+    array = array.astype("<f8" if array.dtype.kind == "f" else "<i8")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(os.path.abspath(folder), f"lengths-{hashlib.sha256(array.tobytes()).hexdigest()[:16]}.npy")
+    numpy.save(path, array)
+    return path
 
 
 def _temporary_folder():
@@ -109,6 +154,7 @@ def _with_files(command, scenario, output, options):
     options = {name: value for name, value in options.items() if name != "quiet"}
     folder = _temporary_folder() if output is None else output
     try:
+        scenario, options = _placed(scenario, options, folder)
         done = program.start(command, scenario, {"output": folder, **options})
         written = WRITTEN.search(done.stderr)
         result = Result(written[1] if written else None, done.stdout)

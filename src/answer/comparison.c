@@ -21,6 +21,8 @@ static bool resolve(struct document *document, struct comparison_side *side, str
               point_lengths(&side->scenario, &lengths, err);
     if (ok) {
         attention_choice_resolve(&side->scenario, &lengths);
+        side->read = lengths.read;
+        lengths.read = NULL;
         char *text = scenario_text(&side->scenario);
         CHECK(document_parse(text, strlen(text), side->path, &side->document, &none)); /* it reads back */
         free(text);
@@ -176,6 +178,7 @@ void comparison_free(struct comparison *comparison)
     for (int i = 0; i < 2; i++) {
         document_free(&comparison->side[i].document);
         scenario_free(&comparison->side[i].scenario);
+        free(comparison->side[i].read);
     }
     what_if_free(&comparison->sides);
     what_if_free(&comparison->changes);

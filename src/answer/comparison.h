@@ -19,6 +19,7 @@ struct comparison_side {
     const char *path;         /* borrowed */
     struct scenario scenario; /* resolved, before plans were searched */
     struct document document; /* the same with the chosen system alone */
+    char *read;               /* what was read of the user's file of lengths; NULL: nothing */
     struct point_result *result;
     int32_t system; /* index of the chosen one */
     const struct trace_summary *summary;

@@ -127,13 +127,18 @@ static bool take_lines(struct reading *reading, struct csv_parser *parser, FILE 
     return ok && reading->ok;
 }
 
-bool csv_rows_visit(FILE *file, const char *path, bool comments, csv_rows_visitor *visitor, void *context,
+bool csv_rows_visit(FILE *file, const char *path, int dialect, csv_rows_visitor *visitor, void *context,
                     struct error *err)
 {
     struct csv_parser parser;
-    struct reading reading = {
-        .path = path, .visitor = visitor, .context = context, .err = err, .comments = comments, .ok = true};
+    struct reading reading = {.path = path,
+                              .visitor = visitor,
+                              .context = context,
+                              .err = err,
+                              .comments = (dialect & CSV_ROWS_COMMENTS) != 0,
+                              .ok = true};
     CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0);
+    csv_set_delim(&parser, (dialect & CSV_ROWS_TABS) != 0 ? '\t' : ',');
     bool ok = take_lines(&reading, &parser, file);
     csv_free(&parser);
     free(reading.text);

@@ -8,6 +8,13 @@
 
 #include "base/error.h"
 
+/** Ways in which files differ. They are added up. */
+enum csv_rows_dialect {
+    CSV_ROWS_PLAIN = 0,
+    CSV_ROWS_COMMENTS = 1, /* lines before the first row that begin with '#' are skipped */
+    CSV_ROWS_TABS = 2      /* fields are separated by tabs */
+};
+
 enum { CSV_LINE_BYTES = 1 << 20 }; /* limit, so that a file of another kind cannot fill the memory */
 
 /** A row. A blank line outside quotes is a row without fields. */
@@ -32,7 +39,7 @@ typedef bool csv_rows_visitor(void *context, const struct csv_row *row, struct e
  * 3. A byte order mark before the first field, which spreadsheets write, is removed.
  *
  * @param path      name of the file in messages
- * @param comments  whether lines before the first row that begin with '#' are skipped
+ * @param dialect   enum csv_rows_dialect
  * @return          false with err, which names the file and the line. Causes:
  *                  - the visitor returned false
  *                  - a quote is not closed, or is inside a plain field
@@ -40,7 +47,7 @@ typedef bool csv_rows_visitor(void *context, const struct csv_row *row, struct e
  *                  - a line is longer than CSV_LINE_BYTES
  *                  - the file cannot be read
  */
-bool csv_rows_visit(FILE *file, const char *path, bool comments, csv_rows_visitor *visitor, void *context,
+bool csv_rows_visit(FILE *file, const char *path, int dialect, csv_rows_visitor *visitor, void *context,
                     struct error *err);
 
 #endif

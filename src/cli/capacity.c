@@ -9,6 +9,7 @@
 #include "cli/capacity_report.h"
 #include "cli/commands.h"
 #include "document/document_set.h"
+#include "lengths/lengths.h"
 #include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
@@ -35,6 +36,18 @@ static void warn(const struct question *question)
     }
 }
 
+/** Note what is read of the files of lengths of all phases. The answer itself reports their mistakes. */
+static void note_lengths(const struct question *question, struct error *notes)
+{
+    for (int32_t i = 0; i < question->n_phases; i++) {
+        struct lengths lengths = {0};
+        struct error ignored = {0};
+        if (lengths_open(&question->phase[i].data, scenario_data_dir(), &lengths, &ignored) && lengths.read != NULL)
+            error_add(notes, "%s", lengths.read);
+        lengths_close(&lengths);
+    }
+}
+
 /** Find the answer, write its files and print it. With a shard only its part of the grid is computed. */
 static bool run(const struct arguments *arguments, const struct question *question, struct answer *answer,
                 struct error *err)
@@ -49,6 +62,7 @@ static bool run(const struct arguments *arguments, const struct question *questi
         return false;
     for (int32_t i = 0; i < question->n_offers; i++)
         taken_words(&question->offers[i].scenario, &notes);
+    note_lengths(question, &notes);
     command_print_notes(notes.text);
     if (!options->quiet)
         warn(question);

@@ -126,6 +126,7 @@ bool command_check(struct scenario *scenario, struct lengths *lengths, struct er
     command_print_notes(notes.text);
     if (!point_check(scenario, err) || !point_lengths(scenario, lengths, err))
         return false;
+    command_print_notes(lengths->read != NULL ? lengths->read : "");
     attention_choice_resolve(scenario, lengths);
     return true;
 }

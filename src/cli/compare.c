@@ -272,6 +272,8 @@ static bool find(const struct arguments *arguments, struct comparison *compariso
     struct error notes = {0};
     for (int i = 0; i < 2; i++) {
         sweep_runner_note(&comparison->side[i].scenario, &notes);
+        if (comparison->side[i].read != NULL)
+            error_add(&notes, "%s", comparison->side[i].read);
         document_free(&documents[i]);
     }
     if (*err->notes != '\0') /* of a side that failed; the other one may have the same */

@@ -128,7 +128,7 @@ static bool start_record(const struct arguments *arguments, const struct scenari
                          const struct lengths *lengths, struct record *record, struct error *err)
 {
     char *text = scenario_text(scenario);
-    bool ok = record_open(record, arguments->options.output, scenario, text, lengths->hash, err);
+    bool ok = record_open(record, arguments->options.output, scenario, text, lengths, err);
     free(text);
     return ok;
 }

@@ -6,21 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/quantity.h"
 #include "lengths/reader.h"
-
-static bool ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path), n_ending = strlen(ending);
-    return n > n_ending && strcasecmp(path + n - n_ending, ending) == 0;
-}
 
 static bool open_yaml(const char *path, struct lengths *lengths, struct error *err)
 {
@@ -88,24 +82,81 @@ static bool open_listed(const struct scenario_data *data, struct lengths *length
     return true;
 }
 
+/** Return the weight of a length of a file. */
+static double weight_of(const struct lengths *lengths, int64_t i)
+{
+    const double *up_to = lengths->weight_up_to;
+    return up_to == NULL ? 1 : i == 0 ? up_to[0] : up_to[i] - up_to[i - 1];
+}
+
+static double file_cdf(const struct lengths *lengths, double tokens)
+{
+    double below = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        below += lengths->file_tokens[i] <= tokens ? weight_of(lengths, i) : 0;
+    return below / (lengths->weight_up_to != NULL ? lengths->weight_up_to[lengths->n - 1] : (double)lengths->n);
+}
+
+static double longest_tokens(const struct lengths *lengths)
+{
+    double longest_part = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        longest_part = fmax(longest_part, longest_tokens(&lengths->part[k]));
+    if (lengths->n_parts > 0)
+        return longest_part;
+    if (lengths->kind == LENGTHS_LAW)
+        return lengths->scale * lengths->law.longest;
+    if (lengths->kind == LENGTHS_TABLE)
+        return lengths->scale * lengths->table.tokens[lengths->table.n - 1];
+    if (lengths->kind == LENGTHS_FIXED)
+        return lengths->fixed_tokens;
+    int32_t longest = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        if (lengths->file_tokens[i] > longest && weight_of(lengths, i) > 0)
+            longest = lengths->file_tokens[i];
+    return longest;
+}
+
+/** Return the shortest length that at least half of the documents do not exceed. */
+static int32_t median_tokens(const struct lengths *lengths)
+{
+    int32_t low = 1, high = (int32_t)longest_tokens(lengths);
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (lengths_cdf(lengths, middle) >= 0.5)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/** Say what was read of a file. The caller frees the text. */
+static char *text_read(const char *path, const char *part, const struct lengths *lengths)
+{
+    return text_clean(check_asprintf("data.lengths: %s%s%s: %lld length%s, mean %.1f, median %d, longest %.0f tokens",
+                                     part, *part != '\0' ? " of " : "", path, (long long)lengths->n,
+                                     lengths->n == 1 ? "" : "s", lengths_mean(lengths), median_tokens(lengths),
+                                     longest_tokens(lengths)));
+}
+
 static bool open_file(const struct scenario_data *data, struct lengths *lengths, struct error *err)
 {
-    const char *path = data->lengths;
+    const struct reader_choice choice = {data->lengths, data->column, data->weights};
     struct reader_lengths read = {0};
-    bool ok;
-    if (ends_in(path, ".csv"))
-        ok = reader_csv(path, data->column, &read, err);
-    else if (ends_in(path, ".h5") || ends_in(path, ".hdf5"))
-        ok = reader_hdf5(path, data->column, &read, err);
-    else if (data->column[0] != '\0')
-        ok = error_set(err, "%s: data.column '%s' is for .csv, .h5 and .hdf5 files only", path, data->column);
-    else
-        ok = ends_in(path, ".npy") ? reader_npy(path, &read, err) : reader_text(path, &read, err);
+    bool ok = reader_read(&choice, &read, err);
     if (ok && read.n > INT32_MAX)
-        ok = error_set(err, "%s: holds %zu lengths, at most 2147483647 are allowed", path, read.n);
+        ok = error_set(err, "%s: holds %zu lengths, at most 2147483647 are allowed", choice.path, read.n);
     lengths->kind = LENGTHS_FILE;
     lengths->file_tokens = read.tokens;
+    lengths->weight_up_to = read.weight;
     lengths->n = (int64_t)read.n;
+    for (int64_t i = 1; i < lengths->n && read.weight != NULL; i++)
+        read.weight[i] += read.weight[i - 1];
+    if (ok && read.weight != NULL && read.weight[lengths->n - 1] <= 0)
+        ok = error_set(err, "%s: all weights are 0; allowed: at least one above", choice.path);
+    if (ok)
+        lengths->read = text_read(choice.path, read.part, lengths);
     return ok;
 }
 
@@ -115,20 +166,6 @@ static void scale_lengths(struct lengths *lengths, double scale)
     lengths->scale = scale;
     for (int64_t i = 0; i < lengths->n; i++)
         lengths->file_tokens[i] = scaled(scale, lengths->file_tokens[i]);
-}
-
-static double longest_tokens(const struct lengths *lengths)
-{
-    if (lengths->kind == LENGTHS_LAW)
-        return lengths->scale * lengths->law.longest;
-    if (lengths->kind == LENGTHS_TABLE)
-        return lengths->scale * lengths->table.tokens[lengths->table.n - 1];
-    if (lengths->kind == LENGTHS_FIXED)
-        return lengths->fixed_tokens;
-    int32_t longest = 0;
-    for (int64_t i = 0; i < lengths->n; i++)
-        longest = lengths->file_tokens[i] > longest ? lengths->file_tokens[i] : longest;
-    return longest;
 }
 
 /** Return whether every batch can be drawn. With `drop` enough documents must fit. With `cut` a batch must have
@@ -154,16 +191,39 @@ static bool check_context(const struct scenario_data *data, const struct lengths
     return true;
 }
 
+/** Draw the index of a length in proportion to the weights. */
+static int64_t draw_weighted(const struct lengths *lengths, struct rng *rng)
+{
+    int64_t low = 0, high = lengths->n - 1;
+    double weight = rng_uniform(rng) * lengths->weight_up_to[high];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (lengths->weight_up_to[middle] >= weight)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /** Draw one length. A list has it at the position, modulo its length. */
 static int32_t draw_tokens(const struct lengths *lengths, struct rng *rng, int64_t position)
 {
     if (lengths->kind == LENGTHS_LISTED)
         return lengths->file_tokens[position % lengths->n];
+    if (lengths->kind == LENGTHS_FILE && lengths->weight_up_to != NULL)
+        return lengths->file_tokens[draw_weighted(lengths, rng)];
     if (lengths->kind == LENGTHS_FILE)
         return lengths->file_tokens[rng_index(rng, lengths->n)];
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
     double p = rng_uniform(rng);
+    if (lengths->kind == LENGTHS_MIX) {
+        int32_t k = 0;
+        for (; k + 1 < lengths->n_parts && p > lengths->documents[k]; k++)
+            p -= lengths->documents[k];
+        return draw_tokens(&lengths->part[k], rng, position);
+    }
     double tokens = lengths->kind == LENGTHS_LAW ? law_quantile(&lengths->law, p) : table_quantile(&lengths->table, p);
     return scaled(lengths->scale, (int32_t)lround(fmin(tokens, INT32_MAX)));
 }
@@ -267,15 +327,74 @@ static int64_t listed_position(const struct lengths *lengths, const struct scena
     return lengths->beginning[iteration];
 }
 
+/** Return the part of a schedule to which an iteration belongs. */
+static const struct lengths *scheduled_part(const struct lengths *lengths, const struct scenario_data *data,
+                                            int64_t iteration)
+{
+    int64_t since = iteration - data->schedule_begin, at = since > 0 ? since % data->part[data->n_parts - 1].end : 0;
+    int32_t k = 0;
+    while (at >= data->part[k].end)
+        k++;
+    return &lengths->part[k];
+}
+
 void lengths_draw(const struct lengths *lengths, const struct scenario_data *data, int64_t seed, int64_t iteration,
                   struct batch *batch)
 {
     CHECK(data->context >= 1 && (data->global_batch > 0) != (data->global_batch_tokens > 0) &&
           data->global_batch <= INT32_MAX && (data->global_batch > 0 || data->global_batch_tokens >= data->context));
+    if (lengths->kind == LENGTHS_SCHEDULE)
+        lengths = scheduled_part(lengths, data, iteration);
     struct draw draw = {.lengths = lengths, .data = data, .rng = rng_create(seed, iteration, RNG_LENGTHS)};
     int64_t position = lengths->kind == LENGTHS_LISTED ? listed_position(lengths, data, iteration) : 0;
     draw_batch(&draw, &position, batch);
     rng_free(draw.rng);
+}
+
+/** Note what each part is, and its share of documents. */
+static char *parts_read(const struct scenario_data *data, const struct lengths *lengths)
+{
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        if (lengths->part[k].read != NULL)
+            fprintf(file, "%s\n", lengths->part[k].read);
+    fprintf(file, "data.%s: mean %.1f, median %d, longest %.0f tokens; of documents: ", data->lengths,
+            lengths_mean(lengths), median_tokens(lengths), longest_tokens(lengths));
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        fprintf(file, "%s%.1f%% %s", k > 0 ? ", " : "", 100 * lengths->documents[k], data->part[k].lengths);
+    CHECK(fclose(file) == 0);
+    return text;
+}
+
+/** Open the parts of a mix or schedule. */
+static bool open_parts(const struct scenario_data *data, const char *data_dir, struct lengths *lengths,
+                       struct error *err)
+{
+    double sum = 0;
+    lengths->kind = data->scheduled ? LENGTHS_SCHEDULE : LENGTHS_MIX;
+    lengths->hash = HASH_START;
+    lengths->part = check_calloc((size_t)data->n_parts, sizeof *lengths->part);
+    lengths->documents = check_calloc((size_t)data->n_parts, sizeof *lengths->documents);
+    for (int32_t k = 0; k < data->n_parts; k++) {
+        struct scenario_data of_part = *data;
+        of_part.n_parts = 0;
+        memcpy(of_part.lengths, data->part[k].lengths, sizeof of_part.lengths);
+        memcpy(of_part.column, data->part[k].column, sizeof of_part.column);
+        memcpy(of_part.weights, data->part[k].weights, sizeof of_part.weights);
+        if (!lengths_open(&of_part, data_dir, &lengths->part[k], err))
+            return false;
+        lengths->n_parts++;
+        lengths->hash = hash_bytes(lengths->hash, &lengths->part[k].hash, sizeof lengths->part[k].hash);
+        lengths->documents[k] = data->part[k].share / lengths_mean(&lengths->part[k]);
+        sum += lengths->documents[k];
+    }
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        lengths->documents[k] /= sum;
+    lengths->scale = 1;
+    lengths->read = parts_read(data, lengths);
+    return true;
 }
 
 bool lengths_open(const struct scenario_data *data, const char *data_dir, struct lengths *lengths, struct error *err)
@@ -284,17 +403,24 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
     bool is_name = strpbrk(data->lengths, "./") == NULL, listed = scenario_lists_lengths(data);
     bool fixed = strcmp(data->lengths, "fixed") == 0, ok;
     *lengths = (struct lengths){0};
+    if (data->n_parts > 0) {
+        ok = open_parts(data, data_dir, lengths, err);
+        if (!ok)
+            lengths_close(lengths);
+        return ok;
+    }
     snprintf(path, sizeof path, "%s", data->lengths);
-    if (is_name && data->column[0] != '\0')
-        ok = error_set(err, "data.column: '%s' is for .csv, .h5 and .hdf5 files only, not for the %s lengths",
-                       data->column, data->lengths);
+    if ((is_name || reader_ends_in(path, ".yaml")) && (data->column[0] != '\0' || data->weights[0] != '\0'))
+        ok = error_set(err, "data.%s: '%s' is for " READER_WITH_COLUMNS " files only, not for the %s lengths",
+                       data->column[0] != '\0' ? "column" : "weights",
+                       data->column[0] != '\0' ? data->column : data->weights, data->lengths);
     else if (fixed)
         ok = open_fixed(data, lengths);
     else if (listed)
         ok = open_listed(data, lengths, err);
     else if (is_name)
         ok = open_shipped(data->lengths, data_dir, path, lengths, err);
-    else if (ends_in(path, ".yaml"))
+    else if (reader_ends_in(path, ".yaml"))
         ok = open_yaml(path, lengths, err);
     else
         ok = open_file(data, lengths, err);
@@ -307,16 +433,13 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
     return ok;
 }
 
-static double file_cdf(const struct lengths *lengths, double tokens)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < lengths->n; i++)
-        n += lengths->file_tokens[i] <= tokens;
-    return (double)n / (double)lengths->n;
-}
-
 double lengths_cdf(const struct lengths *lengths, double tokens)
 {
+    double p = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        p += lengths->documents[k] * lengths_cdf(&lengths->part[k], tokens);
+    if (lengths->n_parts > 0)
+        return p;
     if (lengths->file_tokens != NULL)
         return file_cdf(lengths, tokens);
     if (lengths->kind == LENGTHS_FIXED)
@@ -328,14 +451,29 @@ double lengths_cdf(const struct lengths *lengths, double tokens)
     return lengths->kind == LENGTHS_LAW ? law_cdf(&lengths->law, rounded_up) : table_cdf(&lengths->table, rounded_up);
 }
 
+static double weighted_mean(const struct lengths *lengths)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < lengths->n; i++)
+        sum += weight_of(lengths, i) * lengths->file_tokens[i];
+    return sum / lengths->weight_up_to[lengths->n - 1];
+}
+
 double lengths_mean(const struct lengths *lengths)
 {
+    double mean = 0;
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        mean += lengths->documents[k] * lengths_mean(&lengths->part[k]);
+    if (lengths->n_parts > 0)
+        return mean;
     if (lengths->kind == LENGTHS_LAW)
         return lengths->scale * law_mean_up_to(&lengths->law, lengths->law.longest);
     if (lengths->kind == LENGTHS_TABLE)
         return lengths->scale * table_mean(&lengths->table);
     if (lengths->kind == LENGTHS_FIXED)
         return lengths->fixed_tokens;
+    if (lengths->weight_up_to != NULL)
+        return weighted_mean(lengths);
     int64_t sum = 0;
     for (int64_t i = 0; i < lengths->n; i++)
         sum += lengths->file_tokens[i];
@@ -354,6 +492,12 @@ void lengths_close(struct lengths *lengths)
 {
     table_free(&lengths->table);
     free(lengths->file_tokens);
+    free(lengths->weight_up_to);
+    free(lengths->read);
     free(lengths->beginning);
+    for (int32_t k = 0; k < lengths->n_parts; k++)
+        lengths_close(&lengths->part[k]);
+    free(lengths->part);
+    free(lengths->documents);
     *lengths = (struct lengths){0};
 }

@@ -8,7 +8,15 @@
 #include "lengths/table.h"
 #include "scenario/scenario.h"
 
-enum lengths_kind { LENGTHS_LAW, LENGTHS_TABLE, LENGTHS_FILE, LENGTHS_LISTED, LENGTHS_FIXED };
+enum lengths_kind {
+    LENGTHS_LAW,
+    LENGTHS_TABLE,
+    LENGTHS_FILE,
+    LENGTHS_LISTED,
+    LENGTHS_FIXED,
+    LENGTHS_MIX,     /* each document is drawn from one of the parts */
+    LENGTHS_SCHEDULE /* the parts follow one another from iteration to iteration */
+};
 
 /** An open source of lengths. {0} is closed. */
 struct lengths {
@@ -17,11 +25,16 @@ struct lengths {
     struct lengths_table table;
     int64_t n;                      /* number of lengths in the file or list */
     int32_t *file_tokens;           /* lengths of the user's file or list, in its order */
+    double *weight_up_to;           /* [n] sum of the weights up to each length; NULL: all weigh alike */
+    char *read;                     /* what was read of the user's file, for the user; NULL: nothing */
     int64_t n_beginnings, repeated; /* iterations whose beginnings in a list are known, 0: multiples of global_batch;
                                        the one that follows the last */
     int64_t *beginning;             /* [n_beginnings] position in the list at which an iteration begins */
     int32_t fixed_tokens;           /* length of every document */
-    double scale; /* factor of the lengths that a law or table gives; those above are scaled already */
+    int32_t n_parts;
+    struct lengths *part; /* [n_parts] sources of a mix or schedule */
+    double *documents;    /* [n_parts] share of each part in all documents */
+    double scale;         /* factor of the lengths that a law or table gives; those above are scaled already */
     uint64_t
         hash; /* hash of the file that was read, also of a law's or table's (base/hash.h); without a file HASH_START */
 };
@@ -43,12 +56,13 @@ struct batch {
  * 1. the name of a law or table: DATA_DIR/model/lengths/NAME.yaml (NAME has no dot or slash)
  * 2. `fixed`: every document is as long as the context
  * 3. the lengths themselves ("8Ki 4400"), taken in this order, over and over, from iteration to iteration
- * 4. a path. Its ending tells the format: .yaml (law or table), .csv, .h5/.hdf5, .npy (lengths/reader.h); otherwise
- *    text
+ * 4. a path. Its ending tells the format: .yaml (law or table), or one of lengths/reader.h; otherwise text
  *
  * Documents of a file are 1 to 2^31 - 1 tokens long. Each document of n tokens then has max(1, round(n length_scale)).
  *
- * @param data      its keys lengths, column and length_scale are used. By context, size of the batch and
+ * With data.mix or data.schedule the parts are opened like this, and their hashes are hashed.
+ *
+ * @param data      its keys lengths, column, weights and length_scale are used. By context, size of the batch and
  * long_documents, a batch that cannot be drawn is refused. With `drop` at least one document in 10,000 must fit the
  * context
  * @param lengths   {0}; closed on failure
@@ -60,9 +74,12 @@ bool lengths_open(const struct scenario_data *data, const char *data_dir, struct
  * Draw the global batch of one iteration. It depends on seed and iteration only.
  *
  * 1. Laws and tables are drawn by inverting their CDF. The result is rounded to whole tokens.
- * 2. A file is drawn at random with replacement.
+ * 2. A file is drawn at random with replacement, each length in proportion to its weight.
  * 3. A list is taken in its order.
- * 4. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
+ * 4. Each document of a mix is drawn from a part, with a probability in proportion to its share of tokens, divided by
+ *    its mean length.
+ * 5. An iteration of a schedule is drawn from one part. Behind the last iteration the schedule begins again.
+ * 6. With data.global_batch_tokens samples are drawn as long as best-fit decreasing packs them into
  *    floor(data.global_batch_tokens / data.context) bins of data.context tokens. The next sample would open another
  *    bin. The rest of a document that this cuts is in no batch.
  *

@@ -131,8 +131,9 @@ static bool read_numbers(hid_t dataset, hid_t space, const char *where, struct r
         ok = read_piece(dataset, space, (hsize_t)begin, (hsize_t)n_piece, piece) ||
              error_set(err, "%s cannot be read, the file is damaged", where);
         for (hssize_t i = 0; ok && i < n_piece; i++)
-            ok = reader_add(lengths, piece[i]) || error_set(err, "%s: element %lld (from 0) is %lld: " READER_ALLOWED,
-                                                            where, (long long)(begin + i), (long long)piece[i]);
+            ok = reader_add(lengths, (double)piece[i]) ||
+                 error_set(err, "%s: element %lld (from 0) is %lld: " READER_ALLOWED, where, (long long)(begin + i),
+                           (long long)piece[i]);
     }
     free(piece);
     return ok;
@@ -180,19 +181,21 @@ static bool read_file(const char *path, const char *dataset, struct reader_lengt
     if (file < 0)
         return error_set(err, "%s: cannot be opened as an HDF5 file", path);
     bool ok = dataset[0] != '\0' || choose_dataset(file, path, &found, err);
-    ok = ok && read_dataset(file, path, dataset[0] != '\0' ? dataset : found.first, lengths, err);
+    dataset = dataset[0] != '\0' ? dataset : found.first;
+    snprintf(lengths->part, sizeof lengths->part, "data set '%.100s'", dataset);
+    ok = ok && read_dataset(file, path, dataset, lengths, err);
     H5Fclose(file);
     return ok;
 }
 
-bool reader_hdf5(const char *path, const char *dataset, struct reader_lengths *lengths, struct error *err)
+bool reader_hdf5(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
     /* HDF5 would otherwise print its own error stack beside the program's message. */
     H5E_auto2_t print = NULL;
     void *context = NULL;
     H5Eget_auto2(H5E_DEFAULT, &print, &context);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    bool ok = read_file(path, dataset, lengths, err);
+    bool ok = read_file(choice->path, choice->column, lengths, err);
     H5Eset_auto2(H5E_DEFAULT, print, context);
     return ok;
 }

@@ -2,7 +2,9 @@
 /** Read lengths from a text file of numbers. */
 #include "lengths/reader.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_separator(unsigned char letter)
 {
@@ -28,6 +30,14 @@ static bool wrong_word(const char *path, const struct reader_bytes *file, size_t
                      path, line, begin - line_begin + 1, word);
 }
 
+static bool add_word(struct reader_lengths *lengths, const unsigned char *word, size_t n)
+{
+    char text[64];
+    double number;
+    snprintf(text, sizeof text, "%.*s", n < sizeof text ? (int)n : 0, (const char *)word);
+    return strlen(text) == n && reader_number(text, &number) && reader_add(lengths, number);
+}
+
 static bool scan(const char *path, const struct reader_bytes *file, struct reader_lengths *lengths, struct error *err)
 {
     size_t at = 0;
@@ -37,18 +47,19 @@ static bool scan(const char *path, const struct reader_bytes *file, struct reade
             continue;
         }
         size_t begin = at;
-        while (at < file->n && !is_separator(file->bytes[at]))
+        bool comment = file->bytes[at] == '#';
+        while (at < file->n && (comment ? file->bytes[at] != '\n' : !is_separator(file->bytes[at])))
             at++;
-        if (!reader_add_text(lengths, file->bytes + begin, file->bytes + at))
+        if (!comment && !add_word(lengths, file->bytes + begin, at - begin))
             return wrong_word(path, file, begin, at, err);
     }
     return lengths->n > 0 || error_set(err, "%s: holds no length, at least one is needed", path);
 }
 
-bool reader_text(const char *path, struct reader_lengths *lengths, struct error *err)
+bool reader_text(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
     struct reader_bytes file = {0};
-    bool ok = reader_load(path, &file, err) && scan(path, &file, lengths, err);
+    bool ok = reader_load(choice, &file, err) && scan(choice->path, &file, lengths, err);
     free(file.bytes);
     return ok;
 }

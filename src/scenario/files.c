@@ -28,25 +28,40 @@ static bool resolve_name(const struct document *document, const char *key, const
     return document_error(document, node, err, "%s: %s", key, unknown.text);
 }
 
-/* Find the lengths. A law or table is a name of model/lengths without dot or slash, a user's file is a path. `fixed`
- * and listed lengths need no file. */
-static bool resolve_lengths(struct scenario *scenario, struct error *err)
+/* Find lengths. A law or table is a name of model/lengths without dot or slash, a user's file is a path. `fixed` and
+ * listed lengths, which begin with a digit, need no file. */
+static bool resolve_source(const struct document *document, const char *key, char lengths[SCHEMA_TEXT_BYTES],
+                           struct error *err)
 {
-    const struct document *document = &scenario->document;
-    char *lengths = scenario->data.lengths, folder[PATH_MAX], path[1024];
+    char folder[PATH_MAX], path[1024];
     struct error unknown = {0};
+    bool is_path = strpbrk(lengths, "./") != NULL;
     if (*lengths == '\0') /* the error was already added */
         return false;
-    if (strcmp(lengths, "fixed") == 0 || scenario_lists_lengths(&scenario->data))
+    if (strcmp(lengths, "fixed") == 0 || (!is_path && '0' <= *lengths && *lengths <= '9'))
         return true;
-    if (strpbrk(lengths, "./") != NULL)
-        return path_resolve(document, document_find(document, 0, "data.lengths"), "data.lengths", lengths, err);
+    if (is_path)
+        return path_resolve(document, document_find(document, 0, key), key, lengths, err);
     snprintf(folder, sizeof folder, "%s/model/lengths", scenario_data_dir());
     if (library_find(folder, lengths, ".yaml", "law or table", path, &unknown))
         return true;
-    return document_error(document, document_find(document, 0, "data.lengths"), err,
-                          "data.lengths: %s; a file of your own is named by its path, with a . or / in it",
-                          unknown.text);
+    return document_error(document, document_find(document, 0, key), err,
+                          "%s: %s; a file of your own is named by its path, with a . or / in it", key, unknown.text);
+}
+
+/* Find the lengths, or those of each part. */
+static bool resolve_lengths(struct scenario *scenario, struct error *err)
+{
+    struct scenario_data *data = &scenario->data;
+    bool ok = true;
+    char key[64];
+    if (strcmp(data->lengths, "mix") != 0 && strcmp(data->lengths, "schedule") != 0)
+        return resolve_source(&scenario->document, "data.lengths", data->lengths, err);
+    for (int32_t i = 0; i < data->n_parts; i++) {
+        snprintf(key, sizeof key, "data.%s.%d.lengths", data->scheduled ? "schedule" : "mix", i);
+        ok &= resolve_source(&scenario->document, key, data->part[i].lengths, err);
+    }
+    return ok;
 }
 
 /* Check the keys of the platform in any case. Their defaults come from the device. */

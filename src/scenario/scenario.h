@@ -54,15 +54,29 @@ struct scenario_fused {
 enum scenario_accumulation { SCENARIO_ACCUMULATE_FUSED, SCENARIO_ACCUMULATE_AUTOGRAD, SCENARIO_ACCUMULATE_FP32_COPY };
 #define SCENARIO_ACCUMULATION "fused|autograd|fp32-copy"
 
+enum { SCENARIO_MOST_PARTS = 8 };
+
+/** One of several sources of lengths. */
+struct scenario_part {
+    char lengths[512], column[64], weights[64]; /* as those of scenario_data */
+    double share;                               /* share of all tokens */
+    int64_t end; /* of a schedule: the part ends before this iteration, counted from its begin */
+};
+
 struct scenario_data {
-    char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", or a list of
-                               lengths */
-    char column[64];        /* column of a CSV file or name of an HDF5 data set; otherwise "" */
+    char lengths[512];      /* name of a law or table in model/lengths, path of the user's file, "fixed", a list of
+                               lengths, or "mix" or "schedule": those of the parts */
+    char column[64];        /* column or field of the user's file, or name of an HDF5 data set; otherwise "" */
+    char weights[64];       /* column of the lengths' weights; "none": none; "": found by its name */
     double length_scale;    /* factor of the length of each document */
     int64_t context;        /* length of the longest sample [tokens] */
     int32_t long_documents; /* enum scenario_long */
     int64_t global_batch;   /* documents of one iteration, counted before any is cut; 0: global_batch_tokens counts */
     int64_t global_batch_tokens; /* of whole sequences of one iteration; 0: global_batch counts */
+    int32_t n_parts;             /* 0: neither a mix nor a schedule */
+    bool scheduled;              /* parts follow one another; otherwise each document is drawn from one of them */
+    int64_t schedule_begin;      /* iteration at which a schedule begins; those before have its first part */
+    struct scenario_part part[SCENARIO_MOST_PARTS];
 };
 
 /** Tensor-parallel collectives that run beside GEMMs: cost/overlap.h. */

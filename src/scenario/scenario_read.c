@@ -10,6 +10,7 @@
 #include "document/document_set.h"
 #include "document/schema_text.h"
 #include "scenario/cache.h"
+#include "scenario/data.h"
 #include "scenario/files.h"
 #include "scenario/framework.h"
 #include "scenario/layout.h"
@@ -90,13 +91,20 @@ static const struct schema_key scenario_keys[] = {
      "time to launch a kernel inside a CUDA graph (only if cuda_graphs is layer)", FIELD(host.graph_kernel_s)},
     {"data.lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "lengths of documents: a law or table of model/lengths; the path of a file of lengths, drawn at random with "
-     "replacement; a list of lengths, taken in their order, over and over (8Ki 4400); or fixed: every document fills "
+     "replacement; a list of lengths, taken in their order, over and over (8Ki 4400, or [8Ki, 4400]); or fixed: every "
+     "document fills "
      "the context",
      FIELD(data.lengths)},
     {"data.column", SCHEMA_WORD, "-", 0, 0, "", NULL,
-     "column of a CSV file (default: its only column, or the one named length or tokens), or data set of an HDF5 file "
-     "(default: its only list of integers)",
+     "column of lengths in a .csv or .tsv file, or field of .json or .jsonl (default: the only one that holds numbers, "
+     "beside weights and numbers of rows); data set of an HDF5 file (default: its only list of integers); documents or "
+     "sequences of Megatron's .idx (default: documents)",
      FIELD(data.column)},
+    {"data.weights", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "column or field that says how often each length occurs (default: one called count, counts, weight, weights or "
+     "frequency); "
+     "none: each length occurs once",
+     FIELD(data.weights)},
     {"data.length_scale", SCHEMA_REAL, "-", 0.001, 1000, "1", NULL,
      "factor of the length of each document, rounded to whole tokens, at least 1, before data.long_documents is "
      "applied",
@@ -157,8 +165,9 @@ static const struct schema_key scenario_keys[] = {
      FIELD(power_name)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
-static const char *const scenario_others[] = {"platform",   "price",    "systems",     "faults", "sweep",
-                                              "plan_space", "capacity", "reliability", NULL};
+static const char *const scenario_others[] = {"platform", "price",         "systems",  "faults",
+                                              "sweep",    "plan_space",    "capacity", "reliability",
+                                              "data.mix", "data.schedule", NULL};
 
 enum { N_KEYS = N_SCENARIO_KEYS + SYSTEM_ENTRY_N_KEYS };
 
@@ -412,12 +421,14 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     *document = (struct document){0};
     struct defaults defaults = {0};
     char framework[SCHEMA_TEXT_BYTES];
-    bool ok = read_framework(&scenario->document, cache, &defaults, framework, err);
+    bool prepared = data_prepare(&scenario->document, err);
+    bool ok = read_framework(&scenario->document, cache, &defaults, framework, err) && prepared;
     *systems_ok = false;
     if (defaults.base.n_values == 0) /* without defaults no key can be read */
         return false;
     ok &= schema_read(&scenario->document, 0, defaults.keys, N_SCENARIO_KEYS, scenario_others, scenario, err);
     ok &= check_batch(scenario, ok, err);
+    ok &= data_read_parts(scenario, err);
     strcpy(scenario->framework_name, framework);
     ok &= resolve_run_name(scenario, scenario->document.file, err);
     set_fits(scenario, defaults.keys + N_SCENARIO_KEYS);
@@ -519,7 +530,12 @@ char *scenario_text(const struct scenario *scenario)
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);
-    schema_write(file, scenario_keys, N_SCENARIO_KEYS, scenario, 0);
+    int32_t n = 0; /* keys up to the last one of `data:`, behind which its parts stand */
+    while (strcmp(scenario_keys[n++].name, "data.global_batch_tokens") != 0)
+        continue;
+    schema_write(file, scenario_keys, n, scenario, 0);
+    data_write_parts(file, &scenario->data);
+    schema_write(file, scenario_keys + n, N_SCENARIO_KEYS - n, scenario, 0);
     platform_write(file, &scenario->platform);
     price_write(file, &scenario->price);
     system_entries_write(file, &scenario->document, scenario->systems, scenario->n_systems);
@@ -578,6 +594,11 @@ bool scenario_list_keys(const struct schema_listing *listing, struct error *err)
           "its own:\nsystems.N.plan_space.tp.\n\n",
           listing->file);
     plan_space_list_keys(listing, "plan_space.");
+    fputs(
+        "\n`data.mix:` is a list of sources from which each document is drawn. `data.schedule:` is one of sources that "
+        "follow\none another over the training, with the same keys:\n\n",
+        listing->file);
+    data_list_keys(listing);
     fputs("\n`faults:` is a list of slow devices. Plans are made without knowledge of them:\n\n", listing->file);
     faults_list_keys(listing);
     fputs("\n`reliability:` is a preset of model/reliability, or a mapping of these keys; each replaces the preset's "

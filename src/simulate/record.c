@@ -34,8 +34,8 @@ bool record_versions(struct trace *trace, struct error *err)
            trace_set_text(trace, "hdf5_version", trace_hdf5_version(), err);
 }
 
-static bool set_inputs(struct trace *trace, const struct scenario *scenario, const char *text, uint64_t lengths_hash,
-                       struct error *err)
+static bool set_inputs(struct trace *trace, const struct scenario *scenario, const char *text,
+                       const struct lengths *lengths, struct error *err)
 {
     struct flop_curve curve = flop_model_curve(&scenario->model, PASS_FORWARD);
     char windows[256] = "";
@@ -47,7 +47,8 @@ static bool set_inputs(struct trace *trace, const struct scenario *scenario, con
     return trace_set_text(trace, "scenario", text, err) && set_hash(trace, "model_hash", scenario->model_hash, err) &&
            set_hash(trace, "device_hash", scenario->device_hash, err) &&
            set_hash(trace, "platform_hash", scenario->platform.hash, err) &&
-           set_hash(trace, "lengths_hash", lengths_hash, err) &&
+           set_hash(trace, "lengths_hash", lengths->hash, err) &&
+           (lengths->read == NULL || trace_set_text(trace, "lengths_read", lengths->read, err)) &&
            trace_set_integer(trace, "seed", scenario->seed, err) &&
            trace_set_text(trace, "name", scenario->name, err) &&
            trace_set_text(trace, "model", scenario->model.name, err) &&
@@ -104,7 +105,7 @@ static bool append_faults(struct trace *trace, const struct scenario *scenario, 
 }
 
 bool record_open(struct record *record, const char *directory, const struct scenario *scenario, const char *text,
-                 uint64_t lengths_hash, struct error *err)
+                 const struct lengths *lengths, struct error *err)
 {
     *record = (struct record){.full = scenario->trace == SCENARIO_TRACE_FULL};
     if (directory != NULL)
@@ -112,7 +113,7 @@ bool record_open(struct record *record, const char *directory, const struct scen
     record->trace =
         directory != NULL ? trace_create(directory, scenario->name, err) : trace_create_image(scenario->name, err);
     if (record->trace != NULL && record_versions(record->trace, err) &&
-        set_inputs(record->trace, scenario, text, lengths_hash, err) && set_systems(record->trace, scenario, err) &&
+        set_inputs(record->trace, scenario, text, lengths, err) && set_systems(record->trace, scenario, err) &&
         (record->full || trace_set_integers(record->trace, "traced_iterations", 0, (int64_t[]){0}, err)) &&
         create_tables(record, err) && append_faults(record->trace, scenario, err))
         return true;

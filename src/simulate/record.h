@@ -21,10 +21,10 @@ bool record_versions(struct trace *trace, struct error *err);
  * Create DIRECTORY/NAME.h5, with the scenario's name, and write the root attributes.
  * @param directory     NULL: in memory
  * @param text          scenario_text() of the scenario
- * @param lengths_hash  of the file of lengths
+ * @param lengths       those of the scenario
  */
 bool record_open(struct record *record, const char *directory, const struct scenario *scenario, const char *text,
-                 uint64_t lengths_hash, struct error *err);
+                 const struct lengths *lengths, struct error *err);
 
 /**
  * Append a row of iterations. This is a point_observer; `context` is the struct record. A full trace also gets lengths

@@ -432,7 +432,7 @@ static bool is_of_sweep(const char *directory, const char *name, const struct ma
     memcpy(former.ids, sweep->id, (size_t)sweep->n_points * sizeof *former.ids);
     qsort(former.ids, (size_t)sweep->n_points, sizeof *former.ids, compare_ids);
     FILE *file = fopen(path, "re");
-    bool ok = file != NULL && csv_rows_visit(file, path, false, visit_former, &former, &wrong) &&
+    bool ok = file != NULL && csv_rows_visit(file, path, CSV_ROWS_PLAIN, visit_former, &former, &wrong) &&
               (former.same_ids || former.same_texts);
     if (file != NULL)
         fclose(file);

@@ -17,8 +17,11 @@
 static bool same_data(const struct scenario_data *a, const struct scenario_data *b)
 {
     return strcmp(a->lengths, b->lengths) == 0 && strcmp(a->column, b->column) == 0 &&
-           a->length_scale == b->length_scale && a->context == b->context && a->long_documents == b->long_documents &&
-           a->global_batch == b->global_batch && a->global_batch_tokens == b->global_batch_tokens;
+           strcmp(a->weights, b->weights) == 0 && a->length_scale == b->length_scale && a->context == b->context &&
+           a->long_documents == b->long_documents && a->global_batch == b->global_batch &&
+           a->global_batch_tokens == b->global_batch_tokens && a->n_parts == b->n_parts &&
+           a->scheduled == b->scheduled && a->schedule_begin == b->schedule_begin &&
+           memcmp(a->part, b->part, sizeof a->part) == 0;
 }
 
 static const struct lengths *find_lengths(struct sweep_runner *runner, const struct scenario *scenario,
@@ -33,6 +36,8 @@ static const struct lengths *find_lengths(struct sweep_runner *runner, const str
     memset(&entry->data, 0, sizeof entry->data);
     if (!point_lengths(scenario, &entry->lengths, err))
         return NULL;
+    if (entry->lengths.read != NULL)
+        error_add(&runner->notes, "%s", entry->lengths.read);
     entry->data = *data;
     runner->next_lengths = (runner->next_lengths + 1) % SWEEP_MAX_LENGTHS;
     runner->n_lengths += runner->n_lengths < SWEEP_MAX_LENGTHS;
@@ -169,7 +174,7 @@ static bool start_record(const struct scenario *scenario, const struct lengths *
 {
     if (scenario->trace != SCENARIO_TRACE_FULL)
         return true;
-    bool ok = record_open(&run->record, NULL, scenario, run->result->scenario, lengths->hash, err);
+    bool ok = record_open(&run->record, NULL, scenario, run->result->scenario, lengths, err);
     for (int32_t i = 0; i < scenario->n_systems && ok; i++)
         ok = record_search(&run->record, i, &run->searched[i], err);
     return ok;

@@ -74,7 +74,7 @@ bool measured_read(const char *path, struct measured *measured, struct error *er
     *measured = (struct measured){.path = check_strdup(path)};
     struct reading reading = {.measured = measured};
     FILE *file = fopen(path, "r");
-    bool ok = file != NULL ? csv_rows_visit(file, path, true, take_row, &reading, err)
+    bool ok = file != NULL ? csv_rows_visit(file, path, CSV_ROWS_COMMENTS, take_row, &reading, err)
                            : error_set(err, "%s: cannot be read: %s", path, strerror(errno));
     if (file != NULL)
         fclose(file);

@@ -52,6 +52,8 @@ KINDS = {  # file that is damaged: how, and the commands that read it
     "platform.yaml": (mutate.text, (("run", "base.yaml", *RUN[2:], "--json", "--set", "platform=FILE"), ("platform", "FILE"))),
     "lengths.csv": (mutate.text, (LENGTHS, (*LENGTHS, "--set", "data.column=tokens"))),
     "lengths.txt": (mutate.text, (LENGTHS,)),
+    "lengths.jsonl": (mutate.text, (LENGTHS, (*LENGTHS, "--set", "data.column=tokens"))),
+    "lengths.idx": (mutate.flip, (LENGTHS, (*LENGTHS, "--set", "data.column=sequences"))),
     "lengths.npy": (mutate.npy, (LENGTHS,)),
     "lengths.h5": (mutate.hdf5, (LENGTHS, (*LENGTHS, "--set", "data.column=a/tokens"))),
     "rows.csv": (mutate.text, (("validate", "FILE", "--json", "--quiet", "--output", "out"),)),

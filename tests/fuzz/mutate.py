@@ -85,6 +85,7 @@ def make_seeds(folder):
     texts = {"base.yaml": SCENARIO, "search.yaml": SEARCH, "faults.yaml": FAULTS, "others.yaml": OTHERS,
              "sweep.yaml": SWEEP, "base.json": JSON, "model.yaml": MODEL, "space.yaml": SPACE,
              "lengths.csv": 'id,tokens\n1,4096\n2,"300"\n3,17\n', "lengths.txt": "4096 300\n17\n", "platform.yaml": PLATFORM,
+             "lengths.jsonl": '{"id": 3, "tokens": 4096, "count": 2}\n{"id": 1, "tokens": [5, 6, 7], "count": 0.5}\n',
              "rows.csv": rows_of("training_h100.csv", 6), "layers.csv": rows_of("layers.csv", 6),
              "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60)}
     for name, text in texts.items():
@@ -94,6 +95,7 @@ def make_seeds(folder):
                        ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)
     numpy.save(folder / "lengths.npy", numpy.array([4096, 300, 17], dtype="<i8"))
+    (folder / "lengths.idx").write_bytes(b"MMIDIDX\0\0" + struct.pack("<QBQQ3i3q3q", 1, 8, 3, 3, 4096, 300, 17, 0, 8, 16, 0, 2, 3))
     with h5py.File(folder / "lengths.h5", "w") as file:
         file.create_dataset("a/tokens", data=numpy.arange(1, 3000, dtype="<i4"), chunks=(1000,), compression="gzip")
     for arguments in (("base.yaml", "--set", "trace=full"), ("sweep.yaml", "--set", "trace=full"),
