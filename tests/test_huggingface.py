@@ -46,7 +46,7 @@ class Configurations(unittest.TestCase):
             keys, comments = translated(folder / "config.json")
             with self.subTest(model["hub"]):
                 self.assertEqual(keys["name"], folder.name)
-                counted = int(re.match(r".*: (\d+) parameters$", comments[0])[1])
+                counted = int(re.match(r"(\d+) parameters$", comments[0])[1])
                 self.assertAlmostEqual(counted / model["parameters"], 1, delta=0.0005)
 
     def test_shipped_models__have_the_same_keys(self):
@@ -72,15 +72,17 @@ class Configurations(unittest.TestCase):
 
     def test_windows__follow_layer_types_or_the_pattern(self):
         types = ["full_attention"] + 3 * ["sliding_attention"]
+        mistral = {"model_type": "mistral"}
         for changes, pattern in (({"sliding_window": 4096}, None),
                                  ({"sliding_window": 4096, "layer_types": 8 * types}, [("global", 1), ("local", 3)]),
                                  ({"sliding_window": 4096, "sliding_window_pattern": 4}, [("local", 3), ("global", 1)]),
                                  ({"sliding_window": 4096, "max_window_layers": 20}, [("global", 20), ("local", 12)])):
-            keys, _ = translated(configuration(**changes))
+            keys, _ = translated(configuration(**changes, **mistral))
             found = [(run["kind"], run["n"]) for run in keys["pattern"]] if "pattern" in keys else None
             self.assertEqual(found, pattern)
             self.assertEqual(keys["kinds"]["local"]["window"] if pattern else keys["window"], 4096)
-        for changes in ({"sliding_window": 4096, "use_sliding_window": False}, {"sliding_window": 131072}):
+        for changes in ({**mistral, "sliding_window": 4096, "use_sliding_window": False}, {**mistral, "sliding_window": 131072},
+                        {"sliding_window": 4096}, {"model_type": "qwen2", "sliding_window": 4096}):
             self.assertFalse({"window", "kinds"} & set(translated(configuration(**changes))[0]))
 
     def test_rules__change_what_their_key_says(self):
@@ -93,18 +95,21 @@ class Configurations(unittest.TestCase):
         self.assertEqual((keys["kv_heads"], keys["norms"], keys["parallel_attention"], keys["biases"]), (71, 2, False, True))
 
     def test_what_is_left_out__is_said_key_by_key(self):
-        path = configuration(attention_bias=True, final_logit_softcapping=30.0, residual_dropout=0.1, frobnication=7)
+        path = configuration(attention_bias=True, final_logit_softcapping=30.0, residual_dropout=0.1, frobnication=1,
+                             bias=True, sliding_window=9, num_key_value_heads=None, off=False)
         keys, comments = translated(path)
         self.assertTrue(keys["dropout"])
         self.assertEqual(comments[1:], [
             "attention_bias: biases of some GEMMs only are left out, under 0.1% of the parameters",
             "final_logit_softcapping: caps of logits are left out, which cost attention's kernel a few percent",
-            "not known, so without effect: frobnication",
-            "residual_dropout: the training has dropout, whose masks are kept"])
+            "keys that are not known have no effect: frobnication, bias",
+            "residual_dropout: the training has dropout, whose masks are kept",
+            "num_key_value_heads: is missing, so each query head has keys and values of its own",
+            "sliding_window: has no effect, since transformers has no windows for this type"])
         done = run("run", write("own.yaml", SCENARIO.format(model="./config.json")), "--output", fresh("said"))
         self.assertEqual(done.returncode, 0, done.stderr)
         for comment in comments[1:]:
-            self.assertIn(f"model: {comment}\n", done.stderr)
+            self.assertIn(f"model: config.json: {comment}\n", done.stderr)
 
     def test_mistakes__name_the_file_and_the_key(self):
         for changes, said in (({"num_local_experts": 8}, "num_local_experts: mixtures of experts are not modelled"),
@@ -112,8 +117,15 @@ class Configurations(unittest.TestCase):
                               ({"model_type": "mamba"}, "model_type: 'mamba' is not modelled; allowed: baichuan, "),
                               ({"model_type": None}, "model_type: is missing, so this is no configuration of a model"),
                               ({"hidden_size": None}, "hidden_size: is missing"),
-                              ({"hidden_act": "mish"}, "activation 'mish' is not modelled"),
-                              ({"layer_types": ["linear_attention"], "sliding_window": 9}, "layer_types: 'linear_attention' of layer 0"),
+                              ({"intermediate_size": None}, "intermediate_size: is missing"),
+                              ({"num_key_value_heads": [8]}, "num_key_value_heads: is a list or mapping; allowed: one value"),
+                              ({"text_config": "x"}, "text_config: is no mapping"),
+                              ({"position_encoding_2d": True}, "layers of the first GLM models are not modelled"),
+                              ({"num_nextn_predict_layers": 1}, "heads that predict several tokens are not modelled"),
+                              ({"hidden_act": "mish"}, "hidden_act: 'mish' is not modelled; allowed: silu, "),
+                              ({"max_window_layers": "all"}, "max_window_layers: 'all' is no whole number"),
+                              ({"layer_types": ["full_attention"]}, "layer_types: has 1 entries, but there are 32 layers"),
+                              ({"layer_types": ["linear_attention"]}, "layer_types: layer 0 is of another kind than "),
                               ({"num_attention_heads": 33}, "heads: 33 does not divide hidden = 4096"),
                               ({"hidden_size": "wide"}, "hidden: 'wide' is not a number")):
             path = configuration(**changes)
@@ -123,6 +135,14 @@ class Configurations(unittest.TestCase):
                 self.assertRegex(done.stderr, f"^slimsim: {path}(:|, as `slimsim import` translates it:)")
                 self.assertIn(said, done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1)
+    def test_the_name__is_that_of_the_file_or_folder(self):
+        for path, name in (("Llama-3.1-8B/config.json", "Llama-3.1-8B"), ("mine.json", "mine"), ("-.json", "model"),
+                           ("null.json", "null"), ("my model.json", "my-model"),
+                           ("models--meta-llama--Llama-3.1-8B/snapshots/0a1b/config.json", "Llama-3.1-8B")):
+            (SCRATCH / path).parent.mkdir(parents=True, exist_ok=True)
+            self.assertEqual(translated(configuration(path))[0]["name"], name)
+
+    def test_other_files__are_refused(self):
         done = run("import", write("own.yaml", "name: own"))
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1))
 

@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "base/text_table.h"
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "cost/activation.h"
 #include "cost/communication.h"
 #include "cost/pass.h"
 #include "document/quantity.h"
 #include "document/schema_text.h"
+#include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
 #define KERNELS          "fused|eager|compiled"
@@ -126,6 +128,7 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
     struct platform_keys keys;
+    struct error notes = {0};
     const char *device = arguments->device != NULL ? arguments->device : DEFAULT_DEVICE;
     const char *platform = arguments->platform != NULL ? arguments->platform : DEFAULT_PLATFORM;
     question->device_note = arguments->device != NULL ? "" : " (default)";
@@ -136,6 +139,8 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !platform_from_keys(&keys, &question->device, &question->platform, err) ||
         !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
         return false;
+    taken_model(arguments->model, &notes);
+    command_print_notes(notes.text);
     if (!scenario_recompute_fits(arguments->recompute, &question->model))
         return error_set(
             err, "--recompute: alternate-gemms needs norm and activation beside it (norm+activation+alternate-gemms), "

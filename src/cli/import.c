@@ -35,7 +35,7 @@ static bool print(const char *path, struct error *err)
     bool ok =
         huggingface_read(scenario_data_dir(), path, &text, err) && model_read(scenario_data_dir(), path, &model, err);
     if (ok) {
-        printf("# %s: %.0f parameters\n", path, cost_model_parameters(&model));
+        printf("# %.0f parameters\n", cost_model_parameters(&model));
         for (char *line = strtok_r(text.said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
             printf("# %s\n", line);
         fputs(text.text, stdout);

@@ -116,8 +116,8 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
         *hint = '\0';
     print_available(name, names, n, what, available);
     free_names(names, n);
-    return error_add(err, "there is no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s", what, name,
-                     hint, available, suffix);
+    return error_add(err, "there is no %s '%.100s'; %savailable: %s, or the path of a file that ends in %s%s", what,
+                     name, hint, available, suffix, strcmp(what, "model") == 0 ? ", or of a config.json" : "");
 }
 
 bool library_find(const char *folder, const char *name, const char *suffix, const char *what, char path[1024],

@@ -127,9 +127,10 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {".csv", reader_csv, true, true},     {".tsv", reader_tsv, true, true},      {".json", reader_json, true, true},
-    {".jsonl", reader_jsonl, true, true}, {".ndjson", reader_jsonl, true, true}, {".idx", reader_idx, true, false},
-    {".h5", reader_hdf5, true, false},    {".hdf5", reader_hdf5, true, false},   {".npy", reader_npy, false, false},
+    {".parquet", reader_text, true, true}, /* refused by its content */
+    {".csv", reader_csv, true, true},      {".tsv", reader_tsv, true, true},      {".json", reader_json, true, true},
+    {".jsonl", reader_jsonl, true, true},  {".ndjson", reader_jsonl, true, true}, {".idx", reader_idx, true, false},
+    {".h5", reader_hdf5, true, false},     {".hdf5", reader_hdf5, true, false},   {".npy", reader_npy, false, false},
     {"", reader_text, false, false},
 };
 

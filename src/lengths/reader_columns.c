@@ -44,11 +44,11 @@ static bool is_candidate(const struct reader_columns *columns, int32_t i, int32_
 }
 
 /** Print the names of the candidates, or of all columns. Print the first ones if there are many. */
-static void print_names(const struct reader_columns *columns, bool all, char names[300])
+static void print_names(const struct reader_columns *columns, bool all, int32_t weights, char names[300])
 {
     names[0] = '\0';
     for (int32_t i = 0; i < columns->n; i++)
-        if (all || is_candidate(columns, i, -1))
+        if (all || is_candidate(columns, i, weights))
             snprintf(names + strlen(names), 300 - strlen(names), "%s'%s'", *names != '\0' ? ", " : "",
                      columns->at[i].name);
 }
@@ -68,7 +68,7 @@ static int32_t find_named(const struct reader_columns *columns, const char *name
     int32_t index = reader_columns_find(columns, name, 0);
     if (index >= 0)
         return reader_columns_find(columns, name, index + 1) < 0 ? index : refuse_twice(columns, name, where, err);
-    print_names(columns, true, names);
+    print_names(columns, true, -1, names);
     error_set(err, "%s: there is no %s '%s', the %ss are: %s", where, columns->kind, name, columns->kind, names);
     return -1;
 }
@@ -97,7 +97,7 @@ static int32_t find_only(const struct reader_columns *columns, int32_t weights, 
         return n == 1 ? only : 0;
     if (n > 1 && reader_columns_find(columns, columns->at[only].name, 0) < only)
         return refuse_twice(columns, columns->at[only].name, where, err);
-    print_names(columns, n == 0, names);
+    print_names(columns, n == 0, weights, names);
     if (n == 0)
         error_set(err, "%s: no %s holds numbers; data.column names the one of lengths: %s", where, columns->kind,
                   names);

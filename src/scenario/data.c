@@ -32,8 +32,9 @@ static bool join_list(struct document *document, int32_t list, char text[SCHEMA_
             tokens > INT32_MAX || tokens != floor(tokens))
             return document_error(
                 document, child, err,
-                "data.lengths: '%.100s' is no length; a list holds whole numbers from 1 to 2147483647",
-                node->kind == DOCUMENT_SCALAR ? node->value : "a list or mapping");
+                "data.lengths: '%.100s' is no length; a list holds whole numbers from 1 to 2147483647%s",
+                node->kind == DOCUMENT_SCALAR ? node->value : "a list or mapping",
+                node->kind == DOCUMENT_MAPPING ? ", and data.mix takes several sources" : "");
         used += (size_t)snprintf(text + used, SCHEMA_TEXT_BYTES - used, "%s%.0f", used > 0 ? " " : "", tokens);
         if (used >= SCHEMA_TEXT_BYTES)
             return document_error(document, list, err,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/huggingface.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include "document/library.h"
 #include "document/schema_key.h"
 
-enum { MOST_FIELDS = 32, VALUE_BYTES = 64, PATH_BYTES = 1024 };
+enum { MOST_FIELDS = 32, VALUE_BYTES = 64, PATH_BYTES = 1024, MOST_LAYERS = 4096 };
 
 /** A key of model/llm and its value. */
 struct field {
@@ -25,7 +26,7 @@ struct translation {
     int32_t n;
     struct field fields[MOST_FIELDS];
     FILE *said;
-    struct error *err;
+    struct error *err; /* a wrong key adds to it, and the translation goes on */
 };
 
 /** Return the node of a key, or -1 if it has no value. */
@@ -41,7 +42,10 @@ static int32_t config_node(const struct translation *t, const char *key)
 static const char *config_value(const struct translation *t, const char *key)
 {
     int32_t node = config_node(t, key);
-    return node >= 0 && t->config.node[node].kind == DOCUMENT_SCALAR ? t->config.node[node].value : NULL;
+    if (node < 0 || t->config.node[node].kind == DOCUMENT_SCALAR)
+        return node < 0 ? NULL : t->config.node[node].value;
+    document_error(&t->config, node, t->err, "%s: is a list or mapping; allowed: one value", key);
+    return NULL;
 }
 
 static bool is_true(const char *value)
@@ -49,16 +53,15 @@ static bool is_true(const char *value)
     return value != NULL && strcmp(value, "true") == 0;
 }
 
-/** Return whether a key changes nothing: it is not there, false, 0, or a factor of 1. */
-static bool is_off(const struct translation *t, const char *key)
+/** Return whether a key changes nothing: it is not there, empty, false, 0, or this factor. */
+static bool is_off(const struct translation *t, int32_t node, double factor)
 {
-    int32_t node = config_node(t, key);
-    if (node < 0 || t->config.node[node].kind != DOCUMENT_SCALAR)
-        return node < 0 || t->config.node[node].child < 0;
-    const char *value = t->config.node[node].value;
+    const struct document_node *of = &t->config.node[node >= 0 ? node : 0];
+    if (node < 0 || of->kind != DOCUMENT_SCALAR || document_is_null(of))
+        return node < 0 || (of->kind != DOCUMENT_SCALAR ? of->child < 0 : true);
     char *end;
-    double number = strtod(value, &end);
-    return strcmp(value, "false") == 0 || (*end == '\0' && (number == 0 || number == 1));
+    double number = strtod(of->value, &end);
+    return strcmp(of->value, "false") == 0 || (*end == '\0' && (number == 0 || number == factor));
 }
 
 static int32_t table_node(const struct translation *t, int32_t mapping, const char *key)
@@ -116,6 +119,15 @@ static void set_sizes(struct translation *t, int32_t mapping)
     }
 }
 
+/** Find the configuration of the decoder: all, or `text_config`. */
+static bool find_config(struct translation *t)
+{
+    int32_t text = config_node(t, "text_config");
+    t->at = text >= 0 ? text : 0;
+    return t->config.node[t->at].kind == DOCUMENT_MAPPING ||
+           document_error(&t->config, text, t->err, "text_config: is no mapping");
+}
+
 /** Find the type, whose name the configuration has. */
 static bool find_type(struct translation *t)
 {
@@ -144,7 +156,7 @@ static bool check_keys(struct translation *t, const char *list, bool refuse)
         int32_t n = 0;
         for (int32_t i = first_of(t, table_node(t, entry, "keys")); i >= 0; i = t->table.node[i].next) {
             const char *key = t->table.node[i].value;
-            if (is_off(t, key))
+            if (is_off(t, config_node(t, key), refuse ? 0 : 1))
                 continue;
             if (refuse)
                 ok = document_error(&t->config, config_node(t, key), t->err, "%s: %s", key, why);
@@ -157,21 +169,36 @@ static bool check_keys(struct translation *t, const char *list, bool refuse)
     return ok;
 }
 
-/** Return whether the table has a key of a configuration somewhere. */
+/** Return whether a scalar below a node of the table is this text. */
+static bool has_text(const struct translation *t, int32_t node, const char *text)
+{
+    bool has = node >= 0 && t->table.node[node].kind == DOCUMENT_SCALAR && strcmp(t->table.node[node].value, text) == 0;
+    for (int32_t i = first_of(t, node); i >= 0 && !has; i = t->table.node[i].next)
+        has = has_text(t, i, text);
+    return has;
+}
+
+/** Return whether the table has a key of a configuration, for all types or for this one. */
 static bool is_known(const struct translation *t, const char *key)
 {
-    for (int32_t i = 0; i < t->table.n_nodes; i++)
-        if (t->table.node[i].kind == DOCUMENT_SCALAR && strcmp(t->table.node[i].value, key) == 0)
-            return true;
-    return false;
+    static const char *const of_all[] = {"sizes", "activation_keys", "dropout", "refused", "left_out", "free"};
+    static const char *const of_type[] = {"if", "sizes", "same", "ffn"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++)
+        known = known || has_text(t, document_find(&t->table, 0, of_all[i]), key);
+    for (size_t i = 0; i < sizeof of_type / sizeof *of_type; i++)
+        known = known || has_text(t, table_node(t, t->type, of_type[i]), key);
+    return known;
 }
 
 static void say_unknown(struct translation *t)
 {
     int32_t n = 0;
     for (int32_t i = t->config.node[t->at].child; i >= 0; i = t->config.node[i].next)
-        if (!is_known(t, t->config.node[i].key) && !is_off(t, t->config.node[i].key))
-            fprintf(t->said, "%s%s", n++ == 0 ? "not known, so without effect: " : ", ", t->config.node[i].key);
+        if (!is_known(t, t->config.node[i].key) && !is_off(t, i, 0)) {
+            fputs(n++ == 0 ? "keys that are not known have no effect: " : ", ", t->said);
+            document_write_text(t->said, t->config.node[i].key);
+        }
     fputs(n > 0 ? "\n" : "", t->said);
 }
 
@@ -181,14 +208,16 @@ static bool set_activation(struct translation *t)
     const char *name = NULL;
     int32_t keys = document_find(&t->table, 0, "activation_keys"),
             activations = document_find(&t->table, 0, "activations");
+    const char *key = NULL;
     for (int32_t i = first_of(t, keys); i >= 0 && name == NULL; i = t->table.node[i].next)
-        name = config_value(t, t->table.node[i].value);
+        name = config_value(t, key = t->table.node[i].value);
     if (name == NULL)
         return field(t, "activation") != NULL ||
                document_error(&t->config, t->at, t->err, "hidden_act: is missing, so the activation is unknown");
     int32_t node = document_child(&t->table, activations, name, strlen(name));
     if (node < 0)
-        return document_error(&t->config, t->at, t->err, "activation '%s' is not modelled", name);
+        return document_error(&t->config, config_node(t, key), t->err,
+                              "%s: '%s' is not modelled; allowed: silu, gelu and their kinds, relu, relu2", key, name);
     const char *column = is_true(table_value(t, t->type, "gated")) ? "0" : "1";
     set_field(t, "activation", table_value(t, node, column));
     return true;
@@ -197,20 +226,23 @@ static bool set_activation(struct translation *t)
 static void set_dropout(struct translation *t)
 {
     for (int32_t i = first_of(t, document_find(&t->table, 0, "dropout")); i >= 0; i = t->table.node[i].next)
-        if (!is_off(t, t->table.node[i].value) && field(t, "dropout") == NULL) {
+        if (!is_off(t, config_node(t, t->table.node[i].value), 0) && field(t, "dropout") == NULL) {
             set_field(t, "dropout", "true");
             fprintf(t->said, "%s: the training has dropout, whose masks are kept\n", t->table.node[i].value);
         }
 }
 
-/** Set the inner width of the feed-forward block if the configuration has none. */
+/** Set the inner width of the feed-forward block, if the type has one for a configuration without it. */
 static void set_ffn(struct translation *t)
 {
     char width[VALUE_BYTES];
-    const char *hidden = field(t, "hidden"), *ratio = config_value(t, "expansion_ratio");
-    if (field(t, "ffn") != NULL || hidden == NULL)
+    int32_t rule = table_node(t, t->type, "ffn");
+    const char *hidden = field(t, "hidden"), *key = table_value(t, rule, "key");
+    const char *ratio = key != NULL ? config_value(t, key) : NULL;
+    if (field(t, "ffn") != NULL || hidden == NULL || rule < 0)
         return;
-    snprintf(width, sizeof width, "%.0f", strtod(hidden, NULL) * (ratio != NULL ? strtod(ratio, NULL) : 4));
+    snprintf(width, sizeof width, "%.0f",
+             strtod(hidden, NULL) * strtod(ratio != NULL ? ratio : table_value(t, rule, "default"), NULL));
     set_field(t, "ffn", width);
 }
 
@@ -230,7 +262,7 @@ static void set_rules(struct translation *t)
 /** Check that each size is known, and that two keys of the type are the same. */
 static bool check_sizes(struct translation *t)
 {
-    static const char *const needed[] = {"hidden", "layers", "heads", "vocabulary"};
+    static const char *const needed[] = {"hidden", "layers", "heads", "ffn", "vocabulary"};
     int32_t same = table_node(t, t->type, "same");
     bool ok = true;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
@@ -251,30 +283,46 @@ static bool check_sizes(struct translation *t)
 static int64_t whole(const struct translation *t, const char *key, int64_t fallback)
 {
     const char *value = config_value(t, key);
-    return value != NULL ? strtoll(value, NULL, 10) : fallback;
+    char *end = NULL;
+    int64_t number = value != NULL ? strtoll(value, &end, 10) : fallback;
+    if (value != NULL && (*end != '\0' || number < 0))
+        document_error(&t->config, config_node(t, key), t->err, "%s: '%s' is no whole number", key, value);
+    return number;
 }
 
-/** Find which layers have a window, by `layer_types` or by their places. */
+/** Find which layers have a window by `layer_types`. */
+static bool list_typed_windows(struct translation *t, int32_t types, int64_t n_layers, bool *slides)
+{
+    int64_t n = 0;
+    for (int32_t entry = t->config.node[types].child; entry >= 0; entry = t->config.node[entry].next, n++) {
+        const struct document_node *node = &t->config.node[entry];
+        bool slide = node->kind == DOCUMENT_SCALAR && strcmp(node->value, "sliding_attention") == 0;
+        if (!slide && (node->kind != DOCUMENT_SCALAR || strcmp(node->value, "full_attention") != 0))
+            return document_error(
+                &t->config, entry, t->err,
+                "layer_types: layer %" PRId64
+                " is of another kind than full_attention and sliding_attention, which is not modelled",
+                n);
+        if (n < n_layers)
+            slides[n] = slide;
+    }
+    return n == n_layers ||
+           document_error(&t->config, types, t->err,
+                          "layer_types: has %" PRId64 " entries, but there are %" PRId64 " layers", n, n_layers);
+}
+
+/** Find which layers have a window, by their types or by their places. */
 static bool list_windows(struct translation *t, int64_t n_layers, bool *slides)
 {
     const char *pattern = table_value(t, t->type, "window_pattern");
-    int32_t types = config_node(t, "layer_types"), entry = types >= 0 ? t->config.node[types].child : -1;
+    int32_t types = config_node(t, "layer_types");
+    if (types >= 0)
+        return list_typed_windows(t, types, n_layers, slides);
     int64_t period = whole(t, "sliding_window_pattern", pattern != NULL ? strtoll(pattern, NULL, 10) : 0);
+    int64_t first = whole(t, "max_window_layers", 0);
     period = whole(t, "_sliding_window_pattern", period);
-    for (int64_t i = 0; i < n_layers; i++) {
-        slides[i] = i >= whole(t, "max_window_layers", 0) && (period <= 0 || (i + 1) % period != 0);
-        if (types < 0)
-            continue;
-        const char *type =
-            entry >= 0 && t->config.node[entry].kind == DOCUMENT_SCALAR ? t->config.node[entry].value : "";
-        slides[i] = strcmp(type, "sliding_attention") == 0;
-        if (!slides[i] && strcmp(type, "full_attention") != 0)
-            return document_error(&t->config, types, t->err,
-                                  "layer_types: '%s' of layer %" PRId64
-                                  " is not modelled; allowed: full_attention, sliding_attention",
-                                  type, i);
-        entry = t->config.node[entry].next;
-    }
+    for (int64_t i = 0; i < n_layers; i++)
+        slides[i] = i >= first && (period <= 0 || (i + 1) % period != 0);
     return true;
 }
 
@@ -300,51 +348,66 @@ static void write_pattern(int64_t n_layers, const bool *slides, const char *wind
     fputs("]\n", file);
 }
 
-/** Write the keys of windows. */
+/** Write the keys of windows. Types without windows in transformers have none. */
 static bool write_windows(struct translation *t, FILE *file)
 {
     const char *window = config_value(t, "sliding_window"), *use = config_value(t, "use_sliding_window");
-    use = use != NULL ? use : table_value(t, t->type, "use_sliding_window");
+    const char *windows = table_value(t, t->type, "windows");
     int64_t n_layers = strtoll(field(t, "layers"), NULL, 10), most = whole(t, "max_position_embeddings", INT64_MAX);
-    if (window == NULL || (use != NULL && !is_true(use)) || n_layers < 1 || n_layers > 1 << 16)
-        return true;
-    if (strtoll(window, NULL, 10) >= most) {
-        fprintf(t->said, "sliding_window: %s tokens are the whole context, so there is no window\n", window);
-        return true;
-    }
-    bool *slides = check_calloc((size_t)n_layers, sizeof *slides);
-    bool ok = list_windows(t, n_layers, slides);
-    if (ok)
+    if (n_layers < 1 || n_layers > MOST_LAYERS)
+        return true; /* the model's reader refuses them, or nobody has as many */
+    bool *slides = check_calloc((size_t)n_layers, sizeof *slides), ok = list_windows(t, n_layers, slides);
+    bool used = window != NULL && (use != NULL ? is_true(use) : windows == NULL || strcmp(windows, "on") == 0);
+    if (used && windows == NULL)
+        fprintf(t->said, "sliding_window: has no effect, since transformers has no windows for this type\n");
+    else if (used && whole(t, "sliding_window", 0) >= most)
+        fprintf(t->said,
+                "sliding_window: %s tokens are all positions, so there is no window; for longer contexts import the "
+                "file and add `window:`\n",
+                window);
+    else if (used && ok)
         write_pattern(n_layers, slides, window, file);
     free(slides);
     return ok;
 }
 
-/** Write the model's name: that of the file, or of its folder if the file is config.json. */
+/**
+ * Write the model's name: that of the file, or of its folder if the file is config.json. In a cache of the hub it is
+ * that of models--ORGANISATION--NAME.
+ */
 static void write_name(const char *path, FILE *file)
 {
-    char *full = realpath(path, NULL), *slash;
-    const char *name = full != NULL ? full : path;
-    if (full != NULL && (slash = strrchr(full, '/')) != NULL && strcmp(slash, "/config.json") == 0)
-        *slash = '\0';
-    if (strrchr(name, '/') != NULL)
-        name = strrchr(name, '/') + 1;
-    size_t n = library_is_path(name, ".json") ? strlen(name) - strlen(".json") : strlen(name);
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path, *name = base, *cached;
+    char *folder = check_strndup(slash != NULL ? path : ".", slash != NULL ? (size_t)(base - path) : 1), *full = NULL;
+    if (strcmp(base, "config.json") == 0 && (full = realpath(folder, NULL)) != NULL)
+        name = (cached = strstr(full, "/models--")) != NULL ? cached : strrchr(full, '/') + 1;
+    size_t n = strcspn(name, "/");
+    if (*name == '/') { /* of a cache */
+        n = strcspn(++name, "/");
+        for (size_t i = 0; i + 2 < n; i++)
+            if (strncmp(name + i, "--", 2) == 0) {
+                name += i + 2;
+                n -= i + 2;
+                i = 0;
+            }
+    }
+    char word[SCHEMA_WORD_BYTES] = "";
+    n -= name == base && library_is_path(base, ".json") ? strlen(".json") : 0;
+    for (size_t i = 0; i < n && i < sizeof word - 1; i++)
+        word[i] = isalnum((unsigned char)name[i]) || strchr("._-", name[i]) != NULL ? name[i] : '-';
     fputs("name: ", file);
-    for (size_t i = 0; i < n && i < SCHEMA_WORD_BYTES - 1; i++)
-        fputc(strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", name[i]) ? name[i] : '-',
-              file);
-    fputs(n == 0 ? "model\n" : "\n", file);
+    document_write_text(file,
+                        strpbrk(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL ? word : "model");
+    fputc('\n', file);
     free(full);
+    free(folder);
 }
 
 static bool translate(struct translation *t, const char *path, struct huggingface *model)
 {
     size_t n_bytes;
     char *keys = NULL;
-    int32_t text = document_find(&t->config, 0, "text_config");
-    t->at = text >= 0 && t->config.node[text].kind == DOCUMENT_MAPPING ? text : 0;
-    if (!check_keys(t, "refused", true) || !find_type(t))
+    if (!find_config(t) || !check_keys(t, "refused", true) || !find_type(t))
         return false;
     const char *said = table_value(t, t->type, "said");
     if (said != NULL)
@@ -358,8 +421,11 @@ static bool translate(struct translation *t, const char *path, struct huggingfac
     set_dropout(t);
     bool ok = set_activation(t);
     set_rules(t);
-    if (field(t, "kv_heads") == NULL && field(t, "heads") != NULL)
+    if (field(t, "kv_heads") == NULL && field(t, "heads") != NULL) {
         set_field(t, "kv_heads", field(t, "heads"));
+        if (is_true(table_value(t, t->type, "gated")))
+            fputs("num_key_value_heads: is missing, so each query head has keys and values of its own\n", t->said);
+    }
     FILE *file = check_memstream(&keys, &n_bytes);
     write_name(path, file);
     fprintf(file, "source: \"config.json of transformers, model_type %s\"\n", t->table.node[t->type].key);
@@ -368,10 +434,10 @@ static bool translate(struct translation *t, const char *path, struct huggingfac
         document_write_text(file, t->fields[i].value);
         fputc('\n', file);
     }
-    ok = check_sizes(t) && ok && write_windows(t, file);
+    ok = check_sizes(t) && write_windows(t, file) && ok;
     CHECK(fclose(file) == 0);
     model->text = keys;
-    return ok;
+    return ok && t->err->status == ERROR_NONE;
 }
 
 bool huggingface_read(const char *data_dir, const char *path, struct huggingface *model, struct error *err)

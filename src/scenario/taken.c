@@ -78,17 +78,17 @@ static void note_selective(const struct scenario *scenario, struct error *notes)
         error_add(notes, "plan_space.recompute: 'selective' is taken as norm+activation");
 }
 
-/** Note what is left out of a model that a configuration describes. */
-static void note_model(const struct scenario *scenario, struct error *notes)
+void taken_model(const char *name, struct error *notes)
 {
     struct huggingface model;
     struct error none = {0};
     char *rest = NULL;
-    if (!library_is_path(scenario->model_name, ".json"))
+    const char *slash = strrchr(name, '/');
+    if (!library_is_path(name, ".json"))
         return;
-    if (huggingface_read(scenario_data_dir(), scenario->model_name, &model, &none))
+    if (huggingface_read(scenario_data_dir(), name, &model, &none))
         for (char *line = strtok_r(model.said, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-            error_add(notes, "model: %s", line);
+            error_add(notes, "model: %s: %s", slash != NULL ? slash + 1 : name, line);
     huggingface_free(&model);
 }
 
@@ -97,7 +97,7 @@ void taken_words(const struct scenario *scenario, struct error *notes)
     if (scenario->document.n_nodes == 0) /* it could not be read */
         return;
     note_name(scenario, "model", scenario->model_name, notes);
-    note_model(scenario, notes);
+    taken_model(scenario->model_name, notes);
     note_name(scenario, "device", scenario->device_name, notes);
     note_name(scenario, "framework", scenario->framework_name, notes);
     note_name(scenario, "power", scenario->power_name, notes);

@@ -5,6 +5,9 @@
 
 #include "scenario/scenario.h"
 
+/** Add a line for each thing that is left out of a model. @param name  of it; without .json nothing is added */
+void taken_model(const char *name, struct error *notes);
+
 /**
  * Add a line for each of these:
  * 1. a name that was taken for a shipped one (library_shipped);

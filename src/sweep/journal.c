@@ -234,6 +234,15 @@ bool journal_open(const char *path, journal_visitor *visitor, void *context, str
             write_failed(journal, err));
 }
 
+/** Return whether the last record ends behind the file's end. */
+static bool is_torn(const struct journal *journal, int64_t size)
+{
+    struct head head;
+    int64_t left = size - journal->end - (int64_t)sizeof head;
+    return left < 0 ||
+           (read_at(journal->descriptor, &head, sizeof head, journal->end) && head.n_bytes > (uint64_t)left);
+}
+
 /** Return whether a driver holds the journal, to append to it. */
 static bool has_writer(const struct journal *journal)
 {
@@ -256,7 +265,7 @@ bool journal_read(const char *path, journal_visitor *visitor, void *context, str
     bool written = has_writer(journal);
     if (!scan(journal, status.st_size, visitor, context, err))
         return false;
-    return journal->end == status.st_size || written || has_writer(journal) ||
+    return journal->end == status.st_size || ((written || has_writer(journal)) && is_torn(journal, status.st_size)) ||
            error_set(err,
                      "%s: truncated or damaged at byte %lld of %lld; the same command with its --shard repairs the "
                      "journal and computes the lost points",
