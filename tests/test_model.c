@@ -257,7 +257,7 @@ TEST(model_read__lists_the_names_there_are)
     CHECK_TEXT(
         err.text,
         "there is no model 'llama-13'; did you mean 'llama-13b'? available: another, llama-13b, or the path of a file "
-        "that ends in .yaml");
+        "that ends in .yaml, or of a config.json");
     err = (struct error){0};
     CHECK_TRUE(!model_read(data, "../llm/llama-13b", &model, &err));
     CHECK_CONTAINS(err.text, "there is no model '../llm/llama-13b'; ");
