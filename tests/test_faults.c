@@ -52,18 +52,29 @@ TEST(slow_stage__matches_the_closed_form_of_1f1b)
     hand_uniform(&plan, 4, M, 512);
     const struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double expected_s = 0;
+        double expected_s = 0, longer_s[N_PASSES] = {0};
         for (int32_t stage = 0; stage <= cases[i].stage; stage++)
             for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
                 struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, 0, stage);
                 double hop_s = cost_of_transfer(setting, COST_NVLINK, cost.boundary_bytes, 1).duration_s;
                 double work_s = cost.kernels_s + cost.attention_s;
                 expected_s += stage == cases[i].stage ? M * cases[i].factor * work_s : work_s + hop_s;
+                longer_s[pass] = M * (cases[i].factor - 1) * work_s;
             }
-        struct fault fault = fault_of(FAULT_GPU, cases[i].stage, cases[i].factor);
+        struct fault fault = fault_of(FAULT_GPU, cases[i].stage, cases[i].factor), of_pass[] = {fault, fault};
         struct faults faults = faults_of(&fault, 1, setting->platform);
         CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &faults), expected_s, 1e-9);
         faults_free(&faults);
+        for (int pass = 0; pass < 2; pass++)
+            of_pass[pass].pass = 1 + pass;
+        faults = faults_of(of_pass, 2, setting->platform); /* both passes are the same as all */
+        CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &faults), expected_s, 1e-9);
+        faults_free(&faults);
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES && cases[i].stage == 3; pass++) { /* the last stage */
+            faults = faults_of(&of_pass[pass], 1, setting->platform);
+            CHECK_CLOSE(built_s(&plan, *setting, (struct dag_options){0}, &faults), expected_s - longer_s[!pass], 1e-9);
+            faults_free(&faults);
+        }
     }
     plan_free(&plan);
 }
@@ -481,6 +492,22 @@ TEST(fault_draws__are_separate_for_links_above_the_nics)
     CHECK_EQUAL(n_slow(&faults, FAULT_SPINE), 2);
     for (enum fault_kind kind = 0; kind < FAULT_N_OF_GPUS; kind++)
         CHECK_EQUAL(n_slow(&faults, kind), 0);
+    faults_free(&faults);
+}
+
+/* Forward passes of GPU 1 take 3 times as long, backward passes 2 x 2.5 times, and its optimizer twice. */
+TEST(faults__of_one_pass_multiply_those_of_all)
+{
+    struct platform platform = {.n_nodes = 1, .gpus_per_node = 8, .nvlink_domain = 8};
+    struct fault entries[] = {fault_of(FAULT_GPU, 1, 2), fault_of(FAULT_GPU, 1, 1.5), fault_of(FAULT_GPU, 1, 2.5)};
+    entries[1].pass = 1;
+    entries[2].pass = 2;
+    struct faults faults = faults_of(entries, 3, &platform);
+    CHECK_TRUE(faults_factor(&faults, FAULT_GPU, 1) == 2);
+    CHECK_TRUE(faults_pass_factor(&faults, false, 1) == 3 && faults_pass_factor(&faults, true, 1) == 5);
+    CHECK_TRUE(faults_pass_factor(&faults, true, 0) == 1);
+    faults_fold(&faults, 2);
+    CHECK_TRUE(faults_pass_factor(&faults, true, 0) == 5);
     faults_free(&faults);
 }
 

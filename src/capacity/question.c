@@ -313,7 +313,7 @@ static bool check_faults(const struct document *document, struct error *err)
     for (int32_t child = list >= 0 ? document->node[list].child : -1; child >= 0; child = document->node[child].next) {
         int32_t kind = document_find(document, child, "kind");
         const char *name = kind >= 0 && document->node[kind].kind == DOCUMENT_SCALAR ? document->node[kind].value : "";
-        for (int above = FAULT_N_OF_GPUS; above < FAULT_N_KINDS; above++)
+        for (int above = FAULT_N_OF_GPUS; above < FAULT_N_ENTRIES; above++)
             if (strcmp(name, fault_kind_name[above]) == 0)
                 return document_error(
                     document, kind, err,

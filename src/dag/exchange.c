@@ -34,7 +34,7 @@ static double exchanged_s(const struct pass_work *work, const struct builder_par
     }
     int32_t gpu = work->builder->dag->ranks[participant->dag_rank].rank;
     /* the participant's own cost includes this factor already */
-    double factor = faults_factor(work->builder->setting->faults, FAULT_GPU, gpu);
+    double factor = faults_pass_factor(work->builder->setting->faults, work->pass != PASS_FORWARD, gpu);
     return fmax(0, rest) * participant->cost->attention_s + factor * taken_s;
 }
 

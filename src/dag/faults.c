@@ -21,12 +21,12 @@ struct fault_factors {
     double gpu, nvlink, nic;
 };
 
-/* Return the largest factors of `n` GPUs, beginning with `gpu`. */
-static struct fault_factors fault_factors_of(const struct faults *faults, int32_t gpu, int32_t n)
+/* Return the largest factors of `n` GPUs in a pass, beginning with `gpu`. */
+static struct fault_factors fault_factors_of(const struct faults *faults, enum pass pass, int32_t gpu, int32_t n)
 {
     struct fault_factors factors = {1, 1, 1};
     for (int32_t i = gpu; i < gpu + n; i++) {
-        factors.gpu = fmax(factors.gpu, faults_factor(faults, FAULT_GPU, i));
+        factors.gpu = fmax(factors.gpu, faults_pass_factor(faults, pass != PASS_FORWARD, i));
         factors.nvlink = fmax(factors.nvlink, faults_factor(faults, FAULT_NVLINK, i));
         factors.nic = fmax(factors.nic, faults_factor(faults, FAULT_NIC, i));
     }
@@ -67,8 +67,8 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
                                    enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu)
 {
     int32_t tensor = pipeline->layout.tensor;
-    struct fault_factors gpu_factors = fault_factors_of(setting->faults, gpu, 1),
-                         group = fault_factors_of(setting->faults, gpu / tensor * tensor, tensor);
+    struct fault_factors gpu_factors = fault_factors_of(setting->faults, pass, gpu, 1),
+                         group = fault_factors_of(setting->faults, pass, gpu / tensor * tensor, tensor);
     struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu_factors);
     if (gpu_factors.gpu < group.gpu || gpu_factors.nvlink < group.nvlink || gpu_factors.nic < group.nic)
         cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, group).tensor_s;
@@ -83,8 +83,8 @@ bool builder_has_faults(const struct builder *builder, int32_t gpu)
     if ((cost_shards_in_passes(builder->setting) || builder->setting->staged) &&
         (faults_worst(faults, FAULT_NVLINK) > 1 || faults_worst(faults, FAULT_NIC) > 1))
         return true;
-    return faults_factor(faults, FAULT_GPU, gpu) > 1 || faults_factor(faults, FAULT_NVLINK, gpu) > 1 ||
-           faults_factor(faults, FAULT_NIC, gpu) > 1;
+    return faults_pass_factor(faults, false, gpu) > 1 || faults_pass_factor(faults, true, gpu) > 1 ||
+           faults_factor(faults, FAULT_NVLINK, gpu) > 1 || faults_factor(faults, FAULT_NIC, gpu) > 1;
 }
 
 double builder_link_factor(const struct builder *builder, int32_t from_rank, int32_t to_rank)

@@ -167,7 +167,7 @@ static void hosts_find(struct cluster *cluster, const bool *used)
 /* Divide the bandwidth of a link in both directions: nv<node>_<gpu>_u, ..., pt<node>_u, up<leaf>_u, ... */
 static void link_slow_down(const struct platform *platform, enum fault_kind kind, int32_t device, double factor)
 {
-    static const char *const prefix[FAULT_N_KINDS] = {"", "nv", "ib", "pc", "pt", "up"};
+    static const char *const prefix[FAULT_N_ENTRIES] = {"", "nv", "ib", "pc", "pt", "up"};
     char name[64], of_node[32] = "";
     int32_t shared = kind == FAULT_NIC ? platform_gpus_per_nic(platform) : 1;
     if (device % shared != 0) /* its NIC is slow once */
@@ -184,7 +184,7 @@ static void link_slow_down(const struct platform *platform, enum fault_kind kind
 
 static void links_slow_down(const struct platform *platform, const struct faults *faults)
 {
-    for (enum fault_kind kind = FAULT_NVLINK; kind < FAULT_N_KINDS; kind++)
+    for (enum fault_kind kind = FAULT_NVLINK; kind < FAULT_N_ENTRIES; kind++)
         for (int32_t device = 0; device < faults->n[kind]; device++)
             if (faults->factor[kind][device] > 1)
                 link_slow_down(platform, kind, device, faults->factor[kind][device]);

@@ -11,13 +11,17 @@
 
 #define FIELD(field) offsetof(struct fault, field)
 
-const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu", "nvlink", "nic", "pcie", "uplink", "spine"};
+const char *const fault_kind_name[FAULT_N_KINDS] = {"gpu",    "nvlink", "nic",         "pcie",
+                                                    "uplink", "spine",  "gpu forward", "gpu backward"};
 
 static const struct schema_key keys[] = {
     {"kind", SCHEMA_CHOICE, "-", 0, 0, NULL, "gpu|nvlink|nic|pcie|uplink|spine",
      "the slow part: computing of a GPU (gpu) or one of its links (nvlink, nic, pcie); uplink: a node's link to its "
      "leaf switch; spine: a leaf switch's link to the spine",
      FIELD(kind)},
+    {"pass", SCHEMA_CHOICE, "-", 0, 0, "all", "all|forward|backward",
+     "with gpu: all that it computes, or passes of one kind; what a backward pass computes again is of it",
+     FIELD(pass)},
     {"gpus", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "slow GPUs, counted over the nodes from 0", FIELD(gpus)},
     {"nodes", SCHEMA_INTS, "-", 0, 1 << 30, "", NULL, "nodes whose GPUs are all slow; with uplink: slow nodes",
      FIELD(nodes)},
@@ -60,8 +64,8 @@ static bool check_numbers(const struct document *document, int32_t node, const s
 static bool check_whose(const struct document *document, int32_t node, const struct fault *fault,
                         const struct platform *platform, struct error *err)
 {
-    static const char *const terms[FAULT_N_KINDS] = {"gpus, nodes", "gpus, nodes", "gpus, nodes",
-                                                     "gpus, nodes", "nodes",       "leaves"};
+    static const char *const terms[FAULT_N_ENTRIES] = {"gpus, nodes", "gpus, nodes", "gpus, nodes",
+                                                       "gpus, nodes", "nodes",       "leaves"};
     bool gpus_ok = fault->kind < FAULT_N_OF_GPUS, leaves_ok = fault->kind == FAULT_SPINE;
     if ((fault->gpus.n > 0) + (fault->nodes.n > 0) + (fault->leaves.n > 0) +
                 (document_find(document, node, "share") >= 0) !=
@@ -70,6 +74,9 @@ static bool check_whose(const struct document *document, int32_t node, const str
         return document_error(document, node, err,
                               "faults: an entry of kind %s needs one of %s and share, to say which devices are slow",
                               fault_kind_name[fault->kind], terms[fault->kind]);
+    if (fault->pass != 0 && fault->kind != FAULT_GPU)
+        return document_error(document, document_find(document, node, "pass"), err,
+                              "faults: pass is for kind gpu only, since links have no passes; leave it out");
     if (!platform_has_nvlink(platform) && (fault->kind == FAULT_NVLINK || fault->kind == FAULT_PCIE))
         return document_error(document, node, err,
                               "faults: kind %s is not available on nodes without NVLink, whose GPUs send to each other "
@@ -88,7 +95,7 @@ static bool check_whose(const struct document *document, int32_t node, const str
 static bool check_fault(const struct document *document, int32_t node, const struct fault *fault,
                         const struct platform *platform, struct error *err)
 {
-    static const char *const what[FAULT_N_KINDS] = {"GPU", "GPU", "GPU", "GPU", "node", "leaf"};
+    static const char *const what[FAULT_N_ENTRIES] = {"GPU", "GPU", "GPU", "GPU", "node", "leaf"};
     int32_t share = document_find(document, node, "share"), n = devices(platform, fault->kind);
     if (!check_whose(document, node, fault, platform, err))
         return false;
@@ -140,7 +147,9 @@ void faults_write(FILE *file, const struct fault *list, int32_t n)
     for (int32_t i = 0; i < n; i++) {
         fputs("  -\n", file);
         for (int32_t k = 0; k < N_KEYS; k++)
-            if (list[i].share > 0 || (keys[k].offset != FIELD(share) && keys[k].offset != FIELD(seed)))
+            if (keys[k].offset == FIELD(pass)
+                    ? list[i].pass != 0
+                    : list[i].share > 0 || (keys[k].offset != FIELD(share) && keys[k].offset != FIELD(seed)))
                 schema_write(file, &keys[k], 1, &list[i], 4);
     }
 }
@@ -205,7 +214,7 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
             faults.factor[kind][device] = 1;
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t kind = list[i].kind;
+        int32_t kind = list[i].pass != 0 ? FAULT_GPU_FORWARD + list[i].pass - 1 : list[i].kind;
         bool *chosen = check_calloc((size_t)faults.n[kind], sizeof *chosen);
         choose(&list[i], i, platform, chosen);
         for (int32_t device = 0; device < faults.n[kind]; device++)
@@ -224,8 +233,9 @@ struct faults faults_of(const struct fault *list, int32_t n, const struct platfo
 void faults_fold(struct faults *faults, int32_t tensor)
 {
     CHECK(tensor >= 1 && faults->n[FAULT_GPU] % tensor == 0);
-    for (int32_t kind = 0; kind < FAULT_N_OF_GPUS; kind++)
-        fold(faults, kind, tensor);
+    for (int32_t kind = 0; kind < FAULT_N_KINDS; kind++)
+        if (fault_is_of_gpus(kind))
+            fold(faults, kind, tensor);
 }
 
 void faults_free(struct faults *faults)

@@ -4,6 +4,7 @@
  *
  *     faults:
  *       - {kind: gpu, gpus: [17], factor: 1.5}            GPU 17 computes 1.5 times as long
+ *       - {kind: gpu, pass: backward, gpus: [4], factor: 2} GPU 4's backward passes take twice as long
  *       - {kind: nic, nodes: [3], factor: 2}              the NICs of node 3 have half their bandwidth, each way
  *       - {kind: nvlink, share: 0.01, seed: 7, factor: 4} NVLink of 1% of all GPUs, drawn
  *       - {kind: uplink, nodes: [3], factor: 4}           the link that node 3's NICs share to their leaf switch
@@ -30,8 +31,17 @@ enum fault_kind {
     FAULT_N_OF_GPUS,
     FAULT_UPLINK = FAULT_N_OF_GPUS, /* a node's link, pt<node> of the platform */
     FAULT_SPINE,                    /* a leaf switch's link, up<leaf> */
+    FAULT_N_ENTRIES,                /* kinds of entries; the others are a GPU's with `pass` */
+    FAULT_GPU_FORWARD = FAULT_N_ENTRIES,
+    FAULT_GPU_BACKWARD, /* with what it computes again */
     FAULT_N_KINDS
 };
+
+/** Return whether GPUs have this kind, not nodes or leaves. */
+static inline bool fault_is_of_gpus(int32_t kind)
+{
+    return kind < FAULT_N_OF_GPUS || kind >= FAULT_N_ENTRIES;
+}
 
 extern const char *const fault_kind_name[FAULT_N_KINDS];
 
@@ -46,7 +56,8 @@ enum { FAULT_MOST = 1000 }; /* limit of entries */
  * For links above the NICs they are `nodes`, `leaves` or drawn ones.
  */
 struct fault {
-    int32_t kind; /* enum fault_kind */
+    int32_t kind; /* enum fault_kind below FAULT_N_ENTRIES */
+    int32_t pass; /* of kind gpu: 0 all that it computes, 1 forward, 2 backward */
     struct schema_ints gpus, nodes, leaves;
     double share;  /* of all GPUs, nodes or leaves, rounded to whole ones */
     int64_t seed;  /* seed of the draw */
@@ -91,6 +102,13 @@ void faults_fold(struct faults *faults, int32_t tensor);
 static inline double faults_factor(const struct faults *faults, enum fault_kind kind, int32_t device)
 {
     return faults != NULL && faults->n[kind] > 0 ? faults->factor[kind][device] : 1;
+}
+
+/** Return by what a GPU's passes take longer. @param backward  also what a backward pass computes again */
+static inline double faults_pass_factor(const struct faults *faults, bool backward, int32_t gpu)
+{
+    return faults_factor(faults, FAULT_GPU, gpu) *
+           faults_factor(faults, backward ? FAULT_GPU_BACKWARD : FAULT_GPU_FORWARD, gpu);
 }
 
 /** Return the largest factor of this kind. A graph asks for it in every pass, so it is not searched for. */

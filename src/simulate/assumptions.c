@@ -160,8 +160,10 @@ static bool any_offloads(const struct point *point)
     return false;
 }
 
-static const char *const fault_text[FAULT_N_KINDS] = {"kernels of GPU", "NVLink of GPU",  "NIC of GPU",
-                                                      "PCIe of GPU",    "uplink of node", "spine link of leaf"};
+static const char *const fault_text[FAULT_N_KINDS] = {
+    "kernels of GPU",        "NVLink of GPU",         "NIC of GPU",
+    "PCIe of GPU",           "uplink of node",        "spine link of leaf",
+    "forward passes of GPU", "backward passes of GPU"};
 
 const char *assumptions_faults(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {

@@ -96,7 +96,7 @@ static bool append_faults(struct trace *trace, const struct scenario *scenario, 
                 row.leaf = device;
             else
                 row.node = kind == FAULT_UPLINK ? device : platform_node_of(&scenario->platform, device);
-            if (kind < FAULT_N_OF_GPUS)
+            if (fault_is_of_gpus(kind))
                 row.rank = device;
             ok = row.factor == 1 || trace_append(trace, TRACE_FAULTS, &row, 1, err);
         }
