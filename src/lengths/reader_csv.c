@@ -22,6 +22,12 @@ struct csv {
 static bool take_header(struct csv *csv, const struct csv_row *header, struct error *err)
 {
     csv->header_line = header->line;
+    if (header->n_fields == 1 && strpbrk(header->fields[0], ";\t|") != NULL)
+        return error_set(err,
+                         "%s:%" PRId64
+                         ": '%.100s' is one name; allowed: columns with commas between them, or with tabs "
+                         "if the file's name ends in .tsv",
+                         csv->choice->path, header->line, header->fields[0]);
     for (int32_t i = 0; i < header->n_fields; i++) {
         double number;
         if (reader_number(header->fields[i], &number))
@@ -46,7 +52,9 @@ static bool see_row(void *context, const struct csv_row *row, struct error *err)
         return true;
     }
     if (csv->blank_line > 0)
-        return wrong_field(csv, csv->blank_line, "", READER_ALLOWED, err);
+        return error_set(err,
+                         "%s:%" PRId64 ": a blank line stands before a row, so a length may be missing; take it away",
+                         csv->choice->path, csv->blank_line);
     if (csv->columns.n == 0)
         return take_header(csv, row, err);
     if (row->n_fields != csv->columns.n)
