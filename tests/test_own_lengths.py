@@ -74,7 +74,10 @@ class OwnLengths(unittest.TestCase):
         done = lengths_of(f"mix: [{', '.join(parts)}]")
         self.assertEqual(json.loads(done.stdout)["document_mean_tokens"], 1600, done.stderr)
         self.assertIn("of documents: 80.0% ", done.stderr)
-        self.check_runs_again("mix", SMALL.replace("lengths: github", f"mix: [{', '.join(parts)}]"))
+        scenario = SMALL.replace("lengths: github", f"mix: [{', '.join(parts)}]")
+        self.check_runs_again("mix", scenario)
+        done = run("run", write("mixed.yaml", scenario), "--quiet", "--output", SCRATCH / "mixed")
+        self.assertIn(" mixed documents up to ", done.stdout.replace("\n  ", " ").splitlines()[0])
 
     def test_schedule__divides_the_measured_iterations(self):
         """After the warm-up 6 of 8 iterations have documents of 1,000 tokens, and 2 have documents of 32Ki."""

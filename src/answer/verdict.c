@@ -54,7 +54,10 @@ static void write_data(FILE *file, const struct scenario_data *data)
 {
     char context[TEXT_NUMBER_SIZE], batch[TEXT_NUMBER_SIZE];
     const char *plural = data->global_batch == 1 ? "" : "s";
-    const char *lengths = scenario_lists_lengths(data) ? "listed" : data->lengths;
+    const char *lengths = scenario_lists_lengths(data) ? "listed"
+                          : data->n_parts == 0         ? data->lengths
+                          : data->scheduled            ? "scheduled"
+                                                       : "mixed";
     text_number((double)data->context, 0, context);
     int64_t n_sequences = data->global_batch_tokens / data->context;
     text_number((double)(n_sequences > 0 ? n_sequences : data->global_batch), 0, batch);
