@@ -126,11 +126,19 @@ struct format {
     bool has_columns, has_weights;
 };
 
+/** Refuse every file of this name. */
+static bool reader_parquet(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
+{
+    (void)lengths;
+    return refuse_parquet(choice, err);
+}
+
 static const struct format formats[] = {
-    {".parquet", reader_text, true, true}, /* refused by its content */
-    {".csv", reader_csv, true, true},      {".tsv", reader_tsv, true, true},      {".json", reader_json, true, true},
-    {".jsonl", reader_jsonl, true, true},  {".ndjson", reader_jsonl, true, true}, {".idx", reader_idx, true, false},
-    {".h5", reader_hdf5, true, false},     {".hdf5", reader_hdf5, true, false},   {".npy", reader_npy, false, false},
+    {".parquet", reader_parquet, true, true}, {".csv", reader_csv, true, true},
+    {".tsv", reader_tsv, true, true},         {".json", reader_json, true, true},
+    {".jsonl", reader_jsonl, true, true},     {".ndjson", reader_jsonl, true, true},
+    {".idx", reader_idx, true, false},        {".h5", reader_hdf5, true, false},
+    {".hdf5", reader_hdf5, true, false},      {".npy", reader_npy, false, false},
     {"", reader_text, false, false},
 };
 

@@ -56,9 +56,11 @@ static bool is_true(const char *value)
 /** Return whether a key changes nothing: it is not there, empty, false, 0, or this factor. */
 static bool is_off(const struct translation *t, int32_t node, double factor)
 {
-    const struct document_node *of = &t->config.node[node >= 0 ? node : 0];
-    if (node < 0 || of->kind != DOCUMENT_SCALAR || document_is_null(of))
-        return node < 0 || (of->kind != DOCUMENT_SCALAR ? of->child < 0 : true);
+    if (node < 0)
+        return true;
+    const struct document_node *of = &t->config.node[node];
+    if (of->kind != DOCUMENT_SCALAR || document_is_null(of))
+        return of->child < 0;
     char *end;
     double number = strtod(of->value, &end);
     return strcmp(of->value, "false") == 0 || (*end == '\0' && (number == 0 || number == factor));
@@ -354,8 +356,11 @@ static bool write_windows(struct translation *t, FILE *file)
     const char *window = config_value(t, "sliding_window"), *use = config_value(t, "use_sliding_window");
     const char *windows = table_value(t, t->type, "windows");
     int64_t n_layers = strtoll(field(t, "layers"), NULL, 10), most = whole(t, "max_position_embeddings", INT64_MAX);
-    if (n_layers < 1 || n_layers > MOST_LAYERS)
-        return true; /* the model's reader refuses them, or nobody has as many */
+    if (n_layers < 1)
+        return true; /* the model's reader refuses it */
+    if (n_layers > MOST_LAYERS)
+        return document_error(&t->config, t->at, t->err, "%" PRId64 " layers; at most %d are allowed", n_layers,
+                              MOST_LAYERS);
     bool *slides = check_calloc((size_t)n_layers, sizeof *slides), ok = list_windows(t, n_layers, slides);
     bool used = window != NULL && (use != NULL ? is_true(use) : windows == NULL || strcmp(windows, "on") == 0);
     if (used && windows == NULL)
@@ -371,28 +376,14 @@ static bool write_windows(struct translation *t, FILE *file)
     return ok;
 }
 
-/**
- * Write the model's name: that of the file, or of its folder if the file is config.json. In a cache of the hub it is
- * that of models--ORGANISATION--NAME.
- */
+/** Write the model's name: that of the file, or of its folder if the file is config.json. */
 static void write_name(const char *path, FILE *file)
 {
-    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path, *name = base, *cached;
-    char *folder = check_strndup(slash != NULL ? path : ".", slash != NULL ? (size_t)(base - path) : 1), *full = NULL;
-    if (strcmp(base, "config.json") == 0 && (full = realpath(folder, NULL)) != NULL)
-        name = (cached = strstr(full, "/models--")) != NULL ? cached : strrchr(full, '/') + 1;
-    size_t n = strcspn(name, "/");
-    if (*name == '/') { /* of a cache */
-        n = strcspn(++name, "/");
-        for (size_t i = 0; i + 2 < n; i++)
-            if (strncmp(name + i, "--", 2) == 0) {
-                name += i + 2;
-                n -= i + 2;
-                i = 0;
-            }
-    }
-    char word[SCHEMA_WORD_BYTES] = "";
-    n -= name == base && library_is_path(base, ".json") ? strlen(".json") : 0;
+    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    char *folder = check_strndup(slash != NULL ? path : ".", slash != NULL ? (size_t)(base - path) : 1);
+    char *full = strcmp(base, "config.json") == 0 ? realpath(folder, NULL) : NULL, word[SCHEMA_WORD_BYTES] = "";
+    const char *name = full != NULL ? strrchr(full, '/') + 1 : base;
+    size_t n = strlen(name) - (full == NULL && library_is_path(name, ".json") ? strlen(".json") : 0);
     for (size_t i = 0; i < n && i < sizeof word - 1; i++)
         word[i] = isalnum((unsigned char)name[i]) || strchr("._-", name[i]) != NULL ? name[i] : '-';
     fputs("name: ", file);

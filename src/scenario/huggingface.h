@@ -5,7 +5,7 @@
  * 1. model/huggingface.yaml says what types of models have, and what names their keys have in configurations.
  * 2. The configuration is `text_config:` if there is one. A key that it lacks is taken from around it.
  * 3. The keys of model/llm are those of the type, then those of the configuration, then those of the type's rules that
- *    hold. Without its key, the feed-forward block is `expansion_ratio` (4) times as wide as the model.
+ *    hold. If only a multiple of the model's width is known of the feed-forward block, the type says which.
  * 4. Layers have a window if the configuration says so: those of `layer_types`, otherwise those from
  *    `max_window_layers` on, of which every `sliding_window_pattern`-th has none.
  * 5. A key that would change times or memory by over a percent is an error. Others that are left out are said, as are
