@@ -92,17 +92,18 @@ class Lists(unittest.TestCase):
             self.assertTrue(row["topology"].startswith(keys["topology"]))
 
     def test_list_lengths__has_the_means_of_the_data(self):
-        """A table of 40 quantiles has the mean of its data within 1%, one of six to nine within 6%."""
+        """Notes have the mean of each table. One of 40 quantiles has that of its data within 1%."""
         rows, n_known = self.table("lengths"), 0
         for path in (SOURCE / "model/lengths").glob("*.yaml"):
             file = yaml.safe_load(path.read_text())
             known = re.search(r"Mean of this table ([0-9.]+) tokens, of the data ([0-9.]+)\.", file.get("notes", "").replace("\n", " "))
             if known is None:
                 continue
-            n_known += 1
             self.assertAlmostEqual(float(rows[path.stem]["mean"]), float(known[1]), delta=0.51)
-            self.assertAlmostEqual(float(known[1]) / float(known[2]), 1, delta=0.01 if len(file["p"]) > 40 else 0.06, msg=path.stem)
-        self.assertGreaterEqual(n_known, 10)
+            if len(file["p"]) > 40:
+                n_known += 1
+                self.assertAlmostEqual(float(known[1]) / float(known[2]), 1, delta=0.01, msg=path.stem)
+        self.assertGreaterEqual(n_known, 5)
 
     def test_list_lengths__tells_how_heavy_the_tail_is(self):
         """An exact table of one document in 16 of 64Ki tokens beside 1Ki: the longest 5% are 0.8 of the long ones."""
