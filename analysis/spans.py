@@ -49,7 +49,7 @@ class Walk:
     def __init__(self, trace, tasks, edges):
         self.tasks = tasks
         self.kind = {name: trace.index("tasks", "kind", name) for name in ("compute", "attention", "send", "sync", "optimizer")}
-        self.purpose = {name: trace.index("tasks", "purpose", name) for name in (*RING_PURPOSES, "reshard")}
+        self.purpose = {name: trace.index("tasks", "purpose", name) for name in (*RING_PURPOSES, "shards", "reshard")}
         self.direction = {name: trace.index("tasks", "direction", name) for name in ("forward", "backward")}
         places = tasks[["phase", "pipeline", "stage", "context", "tensor"]]
         found, first, self.rank_of = numpy.unique(places, return_index=True, return_inverse=True)
@@ -58,6 +58,7 @@ class Walk:
         numpy.maximum.at(gpus, self.rank_of, tasks["gpus"])
         self.ranks = [Rank(*map(int, found[i]), int(gpus[i])) for i in range(len(first))]
         self.close, self.send = self.ring_ends(edges)
+        self.joined_s = self.joins(edges)
 
     def ring_ends(self, edges):
         """(SYNC, SEND) of all rings: the tasks that close them, and those of the ranks that wait in them."""
@@ -69,6 +70,12 @@ class Walk:
                 (purpose == self.tasks["purpose"][send]) & (send > before) &
                 numpy.isin(purpose, [self.purpose[name] for name in RING_PURPOSES]))
         return close[ring], send[ring]
+
+    def joins(self, edges):
+        """{task: end of the SYNC behind passes of zero2 or zero3 for which it waits}"""
+        before = self.tasks[edges["from_task"]]
+        join = (before["kind"] == self.kind["sync"]) & (before["purpose"] == self.purpose["shards"])
+        return dict(zip(edges["to_task"][join], before["finish_s"][join]))
 
     def latest(self, groups, n, chosen, ring_chosen):
         """Per group of ranks, the end of its last chosen pass or ring; 0 if there is none."""
@@ -112,6 +119,9 @@ class Walk:
         now_s = {i: marks.begin_s for i, marks in self.marks.items()}
         for i, number, begins in rows:
             spans, start_s, finish_s = found[self.ranks[i]], self.tasks["start_s"][begins], self.tasks["finish_s"][number]
+            if number == begins and self.joined_s.get(number, 0) > now_s[i]:
+                spans.append(Span(now_s[i], self.joined_s[number], REPLICAS, None))
+                now_s[i] = self.joined_s[number]
             spans += self.idle(i, now_s[i], start_s)
             now_s[i] = max(now_s[i], start_s)
             spans += self.work(self.tasks[number], now_s[i], finish_s)

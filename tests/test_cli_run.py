@@ -505,11 +505,6 @@ class Platforms(unittest.TestCase):
         self.assertNotIn("oversubscription", " ".join(point_of(simulate(
             "both", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1").stdout)["assumed"]))
 
-    def test_oversubscription__that_misses_zero3_is_told(self):
-        done = simulate("zero3", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1", "--set",
-                        "systems.0.plan={tp: 2, pp: 1, cp: 2, sharding: zero3}", scenario=SMALL.split("  - {name: slimpack")[0])
-        self.assertIn("oversubscription does not slow zero2's and zero3's", " ".join(point_of(done.stdout)["assumed"]))
-
     def test_platform__a_wrong_name_or_file_is_told(self):
         for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),
                                         (["a.xml"], 2, "it is already SimGrid's XML"), (["absent.yaml"], 2, "absent.yaml: "),

@@ -166,6 +166,21 @@ static void add_ring(struct bubble_walk *walk, int32_t sync, int32_t send)
     work(sum, marks, walk->timeline->start_s[send], walk->timeline->finish_s[sync]);
 }
 
+/* Account for an idle compute stream until the SYNC behind passes of zero2 or zero3 that a task waits for. */
+static void wait_for_join(struct bubble_walk *walk, int32_t number)
+{
+    const struct dag *dag = walk->dag;
+    struct marks *marks = &walk->marks[dag->tasks[number].dag_rank];
+    for (int32_t i = dag->in_first[number]; i < dag->in_first[number + 1]; i++) {
+        const struct dag_task *before = &dag->tasks[dag->in_task[i]];
+        double joined_s = walk->timeline->finish_s[dag->in_task[i]];
+        if (before->kind == DAG_SYNC && before->purpose == DAG_SHARDS && joined_s > marks->now_s) {
+            walk->bubble.dp_wait_s += marks->n_gpus * (joined_s - marks->now_s);
+            marks->now_s = joined_s;
+        }
+    }
+}
+
 static void add_task(struct bubble_walk *walk, int32_t number)
 {
     const struct dag *dag = walk->dag;
@@ -173,6 +188,7 @@ static void add_task(struct bubble_walk *walk, int32_t number)
     const struct dag_task *task = &dag->tasks[number];
     double start_s = walk->timeline->start_s[number], finish_s = walk->timeline->finish_s[number];
     if (task->kind == DAG_COMPUTE || task->kind == DAG_ATTENTION || task->kind == DAG_OPTIMIZER) {
+        wait_for_join(walk, number);
         idle(bubble, &walk->marks[task->dag_rank], start_s);
         work(&bubble->busy_s, &walk->marks[task->dag_rank], start_s, finish_s);
     }

@@ -252,3 +252,60 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;
 }
+
+/** Add the bytes of a collective in each group. */
+static void add_group_bytes(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
+                            struct shards_traffic *traffic)
+{
+    int32_t n = cost_shards(setting);
+    traffic->inside_bytes += cost_of_rails(setting, kind, COST_NVLINK, bytes, n, traffic->each).wire_bytes;
+    traffic->rail_bytes += cost_of_rails(setting, kind, COST_NIC, bytes, n, traffic->each).wire_bytes;
+}
+
+/** Add the bytes of the all-reduce of `parameters` gradients among groups. */
+static void add_replica_bytes(const struct cost_setting *setting, double parameters, struct shards_traffic *traffic)
+{
+    int32_t m = cost_shard_groups(setting), n = cost_shards(setting), fewest, most;
+    if (m <= 1)
+        return;
+    double bytes = parameters * cost_precisions(setting).reduced / n;
+    struct cost_setting apart = *setting;
+    apart.tensor *= n;
+    count_groups(setting, &fewest, &most);
+    traffic->inside_bytes += cost_of_rails(&apart, DEVICE_ALL_REDUCE, COST_NVLINK, bytes, m, fewest).wire_bytes;
+    traffic->replica_bytes += cost_of_rails(&apart, DEVICE_ALL_REDUCE, COST_NIC, bytes, m, fewest).wire_bytes;
+}
+
+/** Add `n` units of parameters that are gathered and reduced at once. */
+static void add_units(const struct cost_setting *setting, enum pass pass, double parameters, int32_t n, bool gathers,
+                      struct shards_traffic *traffic)
+{
+    struct traffic one = traffic_of(setting, pass, parameters, gathers);
+    struct shards_traffic more = {.each = traffic->each};
+    traffic->all_s += n * (one.gather_s + one.scatter_s + one.across_s + one.copy_s);
+    traffic->hides = one.reduce_hides;
+    if (gathers && setting->sharding == SCENARIO_ZERO3)
+        add_group_bytes(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &more);
+    if (reduces(setting, pass)) {
+        add_group_bytes(setting, cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER,
+                        cost_precisions(setting).reduced * parameters, &more);
+        add_replica_bytes(setting, parameters, &more);
+    }
+    traffic->inside_bytes += n * more.inside_bytes;
+    traffic->rail_bytes += n * more.rail_bytes;
+    traffic->replica_bytes += n * more.replica_bytes;
+}
+
+struct shards_traffic shards_traffic_of(const struct cost_setting *setting, enum pass pass)
+{
+    struct shards_traffic traffic = {.each = ranks_each(setting)};
+    struct cost_setting room;
+    bool gathers = pass == PASS_FORWARD || (pass != PASS_WEIGHT && !setting->keeps_gathered);
+    for (int32_t i = 0; i < setting->n_runs; i++) {
+        const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
+        add_units(of_run, pass, cost_largest_layer_parameters(of_run), of_run->runs[0].n, gathers, &traffic);
+    }
+    add_units(setting, pass, cost_ends_parameters(setting->model, setting->tensor, true, true), 1, pass == PASS_FORWARD,
+              &traffic);
+    return traffic;
+}

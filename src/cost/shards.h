@@ -48,4 +48,16 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
 void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *layers);
 void shards_gather_ends(const struct cost_setting *setting, bool first, bool last, struct cost_pass *end);
 
+/** Traffic of a rank in the collectives of a pass with one stage. */
+struct shards_traffic {
+    double all_s;                    /* of all collectives, one after the other, without other traffic */
+    bool hides;                      /* they run beside kernels */
+    int32_t each;                    /* ranks of a group in an NVLink domain, whose rings leave the domain */
+    double inside_bytes, rail_bytes; /* to the next rank of a domain; by a rail. Over the links' efficiency */
+    double replica_bytes;            /* to the same shard in the next domain, if several groups hold it */
+};
+
+/** Return the traffic of all layers and both ends in a pass of zero2 or zero3. */
+struct shards_traffic shards_traffic_of(const struct cost_setting *setting, enum pass pass);
+
 #endif

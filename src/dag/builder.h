@@ -7,6 +7,7 @@
 #define SLIMSIM_DAG_BUILDER_H
 
 #include "base/check.h"
+#include "cost/shards.h"
 #include "dag/dag.h"
 
 /** Tasks that end a pass on one rank; -1: there is none. */
@@ -61,6 +62,13 @@ struct builder_participant {
     const struct cost_pass *cost;               /* of the pass */
 };
 
+/** GPUs to which a rank sends in the collectives of zero2 and zero3; -1: it sends nothing this way. */
+struct joins_next {
+    int32_t inside;  /* the next one of its NVLink domain */
+    int32_t rail;    /* its counterpart in the next domain, if it has a rail */
+    int32_t replica; /* its counterpart in the next domain, for the gradients that groups of shards add up */
+};
+
 /** Tasks of a rank that later ones must still wait for, -1: none. */
 struct builder_rank {
     int32_t ring;  /* SYNC that must end before the next pass */
@@ -72,6 +80,7 @@ struct builder_rank {
     int32_t backward;
     bool forward;   /* the latest pass is a forward one */
     int32_t domain; /* NVLink domain of the rank's GPU */
+    struct joins_next next;
 };
 
 /** A cursor walks one stage of one pipeline along its order. */
@@ -82,6 +91,8 @@ struct builder_stage_cursor {
     int32_t next, end;             /* indices of steps */
     int32_t blocked_on;            /* instance of its pipeline, -1: none, because it runs or waits for its group */
     bool queued;
+    bool joined;   /* it waits behind a pass for the other ranks of zero2 or zero3 */
+    bool in_group; /* it waits for its group, and has an empty pass for the others */
 };
 
 struct builder {
@@ -99,7 +110,9 @@ struct builder {
     struct builder_pipe *pipes;
     struct builder_stage_cursor *cursors;
     int32_t n_cursors;
-    int32_t *queue; /* cursors to try, a circular buffer of n_cursors */
+    int32_t n_joined; /* cursors that are joined or in_group; a cursor that has ended stays joined */
+    struct shards_traffic shards[N_STEP_PASSES]; /* traffic of a pass of zero2 and zero3 */
+    int32_t *queue;                              /* cursors to try, a circular buffer of n_cursors */
     int32_t queue_first, queue_n;
     int32_t *step_cursors;                    /* [n_cursors] cursors that share the current step */
     int32_t *group_first;                     /* of each (group, pass): its first rendezvous */
@@ -196,6 +209,12 @@ bool builder_has_faults(const struct builder *builder, int32_t gpu);
 /** Return `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */
 struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
                                            struct platform *room);
+
+/**
+ * Return whether the i-th of k participants in a domain, `distance` GPUs apart, has a rail. The rails are spread over
+ * them, since neighbours share a NIC.
+ */
+bool builder_has_rail(const struct builder *builder, int32_t distance, int32_t i, int32_t k);
 
 /** A collective among ranks of the graph. */
 struct builder_collective {

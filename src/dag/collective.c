@@ -111,8 +111,12 @@ static struct cost_transfer hop_cost(const struct builder *builder, const struct
     double bytes_per_s = route == COST_NVLINK ? cost_inside_bytes_per_s(setting->platform, false, group)
                                               : cost_nic_bytes_per_s(setting, group.distance);
     if (collective->exact_s > 0) {
-        double seconds = collective->exact_s / worst_factor(builder, collective, route); /* on sound links */
-        return (struct cost_transfer){0, seconds * bytes_per_s, bytes_per_s, seconds};
+        double worst = worst_factor(builder, collective, route), seconds = collective->exact_s / worst;
+        bool known = route == COST_NVLINK && collective->bytes > 0 && collective->bytes < seconds * bytes_per_s;
+        double wire_s = known ? collective->bytes / bytes_per_s : seconds, latency_s = 0; /* on sound links */
+        if (known)
+            latency_s = collective->exact_s - worst * wire_s;
+        return (struct cost_transfer){latency_s, wire_s * bytes_per_s, bytes_per_s, latency_s + wire_s};
     }
     if (collective->purpose == DAG_RING || collective->purpose == DAG_TENSOR) {
         struct cost_transfer hop = cost_of_transfer(setting, route, collective->bytes, collective->steps);
@@ -156,13 +160,16 @@ static double worst_nic(const struct builder *builder, const struct builder_coll
     return worst;
 }
 
-/* Return whether the i-th of k participants in a domain has a rail. The rails are spread over them, since neighbours
- * share a NIC. */
+bool builder_has_rail(const struct builder *builder, int32_t distance, int32_t i, int32_t k)
+{
+    int32_t n = cost_n_rails(builder->setting->platform, (struct cost_group){k, distance});
+    return i < k && i * n % k < n;
+}
+
 static bool has_rail(const struct builder *builder, const struct builder_collective *collective, int32_t i, int32_t k)
 {
     int32_t distance = collective->distance > 0 ? collective->distance : builder->setting->tensor;
-    int32_t n = cost_n_rails(builder->setting->platform, (struct cost_group){k, distance});
-    return i < k && i * n % k < n;
+    return builder_has_rail(builder, distance, i, k);
 }
 
 /* Append SENDs from each participant to its counterparts in other domains; each domain has k participants. In a gather

@@ -10,8 +10,10 @@
  *  4. Pass with CP 1: one COMPUTE. With CP > 1: COMPUTE, then ATTENTION, and beside ATTENTION the ring. The ring is a
  *     SYNC of all ranks, a SEND from each to the next, a SYNC. A pass ends when ATTENTION and ring have ended.
  *  5. Between stages: a SEND of the boundary, or an edge if no bytes move. Offload: a SEND to the host and one back.
- *  6. Between phases: SYNC, SENDs that re-shard, SYNC.
- *  7. The end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
+ *  6. zero2 and zero3: a SYNC of all ranks behind each pass with collectives. Without fold_equal their bytes are SENDs
+ *     beside the pass (dag/joins.h).
+ *  7. Between phases: SYNC, SENDs that re-shard, SYNC.
+ *  8. The end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
  *     OPTIMIZER, all-gather of parameters.
  *
  * More is in docs/model.md, "The task graph": rings and rails, split backwards, exchanged attention, offload,
@@ -37,6 +39,7 @@ enum dag_purpose {
     DAG_REDUCE_SCATTER, /* gradients */
     DAG_ALL_GATHER,     /* parameters */
     DAG_ALL_REDUCE,     /* gradients that several ranks hold: those of shard groups, and of tied embeddings */
+    DAG_SHARDS,         /* parameters and gradients in the passes of zero2 and zero3 */
     DAG_RESHARD,        /* before a phase */
     DAG_OFFLOAD,        /* device to host */
     DAG_PREFETCH,       /* host to device */
@@ -66,7 +69,9 @@ enum dag_stream {
     DAG_STREAM_SEND_FORWARD,
     DAG_STREAM_SEND_BACKWARD,
     DAG_STREAM_COLLECTIVE,
-    DAG_STREAM_RAIL, /* bytes of a collective between NVLink domains, beside those inside them */
+    DAG_STREAM_RAIL,   /* bytes of a collective between NVLink domains, beside those inside them */
+    DAG_STREAM_SHARDS, /* the same two of collectives that run beside kernels: those of zero2 and zero3 */
+    DAG_STREAM_SHARD_RAIL,
     DAG_STREAM_TO_HOST,
     DAG_STREAM_FROM_HOST,
     DAG_N_STREAMS

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "dag/joins.h"
+
 /* Set the cost of the pass on the participant's rank. */
 static void price(const struct pass_work *work, struct builder_participant *participant)
 {
@@ -138,6 +140,7 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     at->forward = work->pass == PASS_FORWARD;
     after_data(work, participant);
     at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
+    joins_send(builder, work->pass, participant);
 }
 
 /* Append a ring among the participants first, first + stride, ...; each of them waits for all. */

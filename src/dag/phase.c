@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "dag/equal_pipelines.h"
+#include "dag/joins.h"
 #include "dag/pass.h"
 
 static const struct plan_step *step_of(const struct builder_stage_cursor *cursor)
@@ -68,6 +69,51 @@ static void enqueue(struct builder *builder, int32_t cursor)
     builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_cursors] = cursor;
 }
 
+/* Let a cursor wait for the others, if the pass that it has built has collectives of zero2 or zero3. */
+static void join(struct builder *builder, struct builder_stage_cursor *cursor, enum pass pass)
+{
+    if (!joins_pass(builder, pass))
+        return;
+    cursor->joined = true;
+    builder->n_joined++;
+}
+
+/* Let a joined cursor go on. */
+static void leave(struct builder *builder, int32_t number)
+{
+    builder->cursors[number].joined = false;
+    builder->n_joined--;
+    enqueue(builder, number);
+}
+
+/*
+ * If all cursors are joined, join their passes. With zero3 only the lowest kind of pass goes on, as dag/joins.h says.
+ * Cursors that wait for their group do not decide the kind.
+ */
+static void join_all(struct builder *builder)
+{
+    enum pass kind = N_STEP_PASSES;
+    bool ended = true;
+    if (builder->n_joined < builder->n_cursors || !joins_pass(builder, PASS_BACKWARD))
+        return;
+    if (builder->n_cursors > 1 || !builder->options.fold_equal)
+        joins_sync(builder);
+    for (int32_t i = 0; i < builder->n_cursors; i++) {
+        const struct builder_stage_cursor *cursor = &builder->cursors[i];
+        ended = ended && cursor->next == cursor->end;
+        if (cursor->joined && cursor->next < cursor->end && step_of(cursor)->pass < kind)
+            kind = step_of(cursor)->pass;
+    }
+    if (ended)
+        builder->n_joined = -1; /* nothing is left to join */
+    for (int32_t i = 0; i < builder->n_cursors; i++) {
+        const struct builder_stage_cursor *cursor = &builder->cursors[i];
+        if (cursor->joined && cursor->next < cursor->end &&
+            (step_of(cursor)->pass == kind || builder->setting->sharding != SCENARIO_ZERO3))
+            leave(builder, i);
+    }
+}
+
 /* Move a cursor that has built its next step on, and wake the neighbour that waits for the step. */
 static void step_done(struct builder *builder, int32_t number)
 {
@@ -76,6 +122,7 @@ static void step_done(struct builder *builder, int32_t number)
     const struct plan_step *step = step_of(cursor);
     int32_t stage = virtual_stage(cursor), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
     cursor->next++;
+    join(builder, cursor, step->pass);
     if (step->pass == PASS_WEIGHT)
         return;
     int32_t instance = builder_instance(pipe, step->pass, step->micro_batch, stage);
@@ -102,11 +149,17 @@ static bool run_group(struct builder *builder, struct builder_stage_cursor *curs
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
     const struct plan_group *group = &phase->groups[group_of(cursor)];
-    if (++*rendezvous(builder, cursor) < group->n_pipelines)
+    if (++*rendezvous(builder, cursor) < group->n_pipelines) {
+        cursor->in_group = true;
+        builder->n_joined++;
         return false;
+    }
     int32_t *cursors = builder->step_cursors;
-    for (int32_t i = 0; i < group->n_pipelines; i++)
+    for (int32_t i = 0; i < group->n_pipelines; i++) {
         cursors[i] = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
+        builder->n_joined -= builder->cursors[cursors[i]].in_group;
+        builder->cursors[cursors[i]].in_group = false;
+    }
     builder_pass(builder, cursors, group->n_pipelines);
     for (int32_t i = 0; i < group->n_pipelines; i++) {
         step_done(builder, cursors[i]);
@@ -142,7 +195,7 @@ static void run_cursor(struct builder *builder, int32_t number)
 {
     struct builder_stage_cursor *cursor = &builder->cursors[number];
     bool groups = builder->plan->phases[builder->phase].n_groups > 0;
-    while (cursor->next < cursor->end) {
+    while (cursor->next < cursor->end && !cursor->joined) {
         cursor->blocked_on = missing(cursor);
         if (cursor->blocked_on >= 0)
             return;
@@ -198,6 +251,12 @@ static int32_t exchange_participant_absent(const struct builder *builder, const 
 static int32_t waits_for(const struct builder *builder, const struct builder_stage_cursor *cursor)
 {
     const struct builder_pipe *pipe = cursor->pipe;
+    if (cursor->joined) {
+        int32_t other = 0;
+        while (builder->cursors[other].joined)
+            other++;
+        return other;
+    }
     if (cursor->blocked_on < 0) {
         int32_t exchange_group = builder_exchange_group_of(pipe, step_of(cursor), cursor->stage);
         return exchange_group >= 0 ? exchange_participant_absent(builder, cursor, exchange_group)
@@ -212,7 +271,7 @@ static bool report(const struct builder *builder, const struct builder_stage_cur
     const struct plan_step *step = step_of(cursor);
     const struct builder_stage_cursor *other = &builder->cursors[waits_for(builder, cursor)];
     const char *why = other->next == other->end ? "which has ended" : "in a circle";
-    if (cursor->blocked_on < 0)
+    if (cursor->blocked_on < 0 || cursor->joined)
         return error_set(
             err,
             "phase %d, pipeline %d, stage %d: %s micro-batch %d waits for pipeline %d to run it with its group, "
@@ -408,6 +467,7 @@ static void open_phase(struct builder *builder)
         dag_rank += pipe->n_ranks * pipe->plan->layout.stages;
     }
     open_groups(builder);
+    joins_open(builder);
 }
 
 void builder_close_phase(struct builder *builder)
@@ -461,6 +521,7 @@ bool builder_phase(struct builder *builder, int32_t phase, struct error *err)
         builder->queue_n--;
         builder->cursors[cursor].queued = false;
         run_cursor(builder, cursor);
+        join_all(builder);
     }
     return check_done(builder, err);
 }

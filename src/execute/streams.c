@@ -13,8 +13,8 @@
 #include "execute/routes.h"
 
 /* Names of actors, and of states in Paje files, in which names have no blanks. */
-static const char *const stream_name[DAG_N_STREAMS] = {"compute", "send-forward", "send-backward", "collective",
-                                                       "rail",    "to-host",      "from-host"};
+static const char *const stream_name[DAG_N_STREAMS] = {"compute", "send-forward", "send-backward", "collective", "rail",
+                                                       "shards",  "shard-rail",   "to-host",       "from-host"};
 
 struct run {
     const struct dag *dag;

@@ -377,9 +377,6 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     else if (given && scenario->engine == SCENARIO_CRITICAL_PATH)
         snprintf(line, ASSUMPTIONS_SIZE,
                  "oversubscription has no effect on the critical path, which has no contention: use SimGrid");
-    else if (given && any_sharded(scenario, 0))
-        snprintf(line, ASSUMPTIONS_SIZE,
-                 "oversubscription does not slow zero2's and zero3's collectives, whose time is part of a pass");
     else
         return false;
     return true;

@@ -20,7 +20,8 @@ const struct trace_names trace_kind_names = {DAG_N_KINDS, dag_kind_name};
 const struct trace_names trace_purpose_names = {DAG_N_PURPOSES, dag_purpose_name};
 NAMES(pass, N_STEP_PASSES, "forward", "backward", "weight")
 NAMES(schedule, SCENARIO_N_SCHEDULES, "1f1b", "interleaved", "gpipe", "zero-bubble", "seq1f1b", "terapipe")
-NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "to host", "from host")
+NAMES(stream, DAG_N_STREAMS, "compute", "send forward", "send backward", "collective", "rail", "shards", "shard rail",
+      "to host", "from host")
 const struct trace_names trace_edge_names = {DAG_N_EDGES, dag_edge_name};
 NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 static const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};

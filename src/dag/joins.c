@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "dag/joins.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "cost/communication.h"
+
+bool joins_pass(const struct builder *builder, enum pass pass)
+{
+    const struct cost_setting *setting = builder->setting;
+    return cost_shards_in_passes(setting) && (pass != PASS_FORWARD || setting->sharding == SCENARIO_ZERO3);
+}
+
+/* Return one past the last of the ranks in an NVLink domain, of which `first` is the first. */
+static int32_t end_of_domain(const struct builder *builder, const int32_t *ranks, int32_t n, int32_t first)
+{
+    int32_t end = first + 1;
+    while (end < n && builder->at[ranks[end]].domain == builder->at[ranks[first]].domain)
+        end++;
+    return end;
+}
+
+/* Set the next GPUs of the ranks [first, end) of one domain. The next domain has [next, next_end). */
+static void set_next(struct builder *builder, const int32_t *ranks, int32_t first, int32_t end, int32_t next,
+                     int32_t next_end)
+{
+    const struct dag_rank *at = builder->dag->ranks;
+    int32_t each = builder->shards[PASS_BACKWARD].each;
+    for (int32_t i = first; i < end; i++) {
+        struct joins_next *to = &builder->at[ranks[i]].next;
+        int32_t k = i - first, counterpart = next + k < next_end ? next + k : next_end - 1;
+        *to = (struct joins_next){-1, -1, -1};
+        if (end - first > 1)
+            to->inside = at[ranks[i + 1 < end ? i + 1 : first]].rank;
+        if (next == first)
+            continue;
+        to->replica = at[ranks[counterpart]].rank;
+        if (each == 1 && i == end - 1)
+            to->rail = at[ranks[next]].rank;
+        if (each > 1 && builder_has_rail(builder, builder->setting->tensor, k, each))
+            to->rail = to->replica;
+    }
+}
+
+/* Set the next GPUs of the ranks of one tensor index: those of all pipelines and context ranks. */
+static void set_ring(struct builder *builder, int32_t n_pipelines, int32_t tensor, int32_t *ranks)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < n_pipelines; i++) {
+        const struct builder_pipe *pipe = &builder->pipes[i];
+        for (int32_t rank = tensor; rank < pipe->n_ranks; rank += pipe->n_tensor)
+            ranks[n++] = pipe->first_rank + rank;
+    }
+    for (int32_t first = 0, end; first < n; first = end) {
+        end = end_of_domain(builder, ranks, n, first);
+        int32_t next = end < n ? end : 0;
+        set_next(builder, ranks, first, end, next, end_of_domain(builder, ranks, n, next));
+    }
+}
+
+/* Return the largest factor by which faults slow a kind of link down. */
+static double worst_factor(const struct builder *builder, enum fault_kind kind)
+{
+    return builder->setting->faults != NULL ? faults_worst(builder->setting->faults, kind) : 1;
+}
+
+void joins_open(struct builder *builder)
+{
+    const struct builder_pipe *first = &builder->pipes[0];
+    int32_t n_pipelines = builder->plan->phases[builder->phase].n_pipelines;
+    builder->n_joined = 0;
+    for (int32_t i = 0; i < builder->n_cursors; i++)
+        builder->n_joined += builder->cursors[i].joined = builder->cursors[i].next == builder->cursors[i].end;
+    if (builder->options.fold_equal || !cost_shards_in_passes(builder->setting))
+        return;
+    struct platform room;
+    struct cost_setting on_slowest = *builder_stage_setting(first, 0);
+    (void)builder_faulty_setting(&on_slowest, worst_factor(builder, FAULT_NVLINK), worst_factor(builder, FAULT_NIC),
+                                 &room);
+    on_slowest.shards_platform = &room;
+    for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(first->plan); pass++)
+        builder->shards[pass] = shards_traffic_of(&on_slowest, pass);
+    int32_t *ranks = check_malloc((size_t)builder->dag->n_ranks * sizeof *ranks);
+    for (int32_t tensor = 0; tensor < first->n_tensor; tensor++)
+        set_ring(builder, n_pipelines, tensor, ranks);
+    free(ranks);
+}
+
+/* Append one SEND beside a pass, which lasts `chain_s` without other traffic. */
+static void add_send(struct builder *builder, struct dag_task task, int32_t to_rank, double wire_bytes, double chain_s)
+{
+    const struct cost_setting *setting = builder->setting;
+    if (to_rank < 0 || wire_bytes <= 0)
+        return;
+    bool rail = task.stream % DAG_N_STREAMS == DAG_STREAM_SHARD_RAIL;
+    const struct cost_group group = {builder->shards[task.pass].each, setting->tensor};
+    double bytes_per_s = rail ? cost_nic_bytes_per_s(setting, setting->tensor)
+                              : cost_inside_bytes_per_s(setting->platform, false, group);
+    double slowest_s = worst_factor(builder, rail ? FAULT_NIC : FAULT_NVLINK) * (wire_bytes / bytes_per_s);
+    double latency_s = fmax(0, chain_s - slowest_s);
+    int32_t compute = builder->at[task.dag_rank].begin;
+    task.to_rank = to_rank;
+    builder_send(builder, task,
+                 (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s});
+    for (int32_t i = builder->dag->in_first[compute]; i < builder->dag->in_first[compute + 1]; i++)
+        builder_edge(builder, builder->dag->in_task[i], DAG_COLLECTIVE);
+}
+
+void joins_send(struct builder *builder, enum pass pass, const struct builder_participant *participant)
+{
+    if (builder->options.fold_equal || !joins_pass(builder, pass))
+        return;
+    const struct shards_traffic *shards = &builder->shards[pass];
+    const struct joins_next *to = &builder->at[participant->dag_rank].next;
+    double pass_s = cost_pass_s(participant->cost), chain_s = pass_s;
+    double layer_s = (pass_s - participant->cost->shard_s) /
+                     fmax(1, cost_n_layers(builder_stage_setting(participant->pipe, participant->stage)));
+    if (shards->hides)
+        chain_s = fmin(pass_s, shards->all_s + layer_s);
+    struct dag_task task = builder_task_of(builder, participant->dag_rank, DAG_STREAM_SHARDS, DAG_SEND, DAG_SHARDS);
+    task.pass = (uint8_t)pass;
+    task.micro_batch = participant->micro_batch;
+    add_send(builder, task, to->inside, shards->inside_bytes, chain_s);
+    task.stream += DAG_STREAM_SHARD_RAIL - DAG_STREAM_SHARDS;
+    add_send(builder, task, to->rail >= 0 ? to->rail : to->replica,
+             (to->rail >= 0 ? shards->rail_bytes : 0) + shards->replica_bytes, chain_s);
+}
+
+void joins_sync(struct builder *builder)
+{
+    struct dag *dag = builder->dag;
+    int32_t first = builder->pipes[0].first_rank, n = dag->n_ranks - first;
+    struct dag_task task = builder_task_of(builder, first, DAG_STREAM_SHARDS, DAG_SYNC, DAG_SHARDS);
+    int32_t sync = builder_task(builder, task, 0.0);
+    for (int32_t rank = first; rank < first + n; rank++) {
+        const int32_t *last = &builder->stream_last[rank * DAG_N_STREAMS];
+        builder_edge(builder, last[DAG_STREAM_COMPUTE], DAG_COLLECTIVE);
+        builder_edge(builder, builder->at[rank].ring, DAG_COLLECTIVE);
+        if (rank != first)
+            builder_edge(builder, last[DAG_STREAM_SHARDS], DAG_COLLECTIVE);
+        builder_edge(builder, last[DAG_STREAM_SHARD_RAIL], DAG_COLLECTIVE);
+        builder->at[rank].ring = sync;
+    }
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** Inside dag/: this module has what the collectives of zero2 and zero3 add to a graph: joins, and their traffic. */
+#ifndef SLIMSIM_DAG_JOINS_H
+#define SLIMSIM_DAG_JOINS_H
+
+#include "dag/builder.h"
+
+/**
+ * Return whether the passes of a kind have collectives that all data-parallel and context ranks join: each pass of
+ * zero3, the backwards of zero2.
+ *
+ * 1. Every layer gathers or reduces, and layers are equal. So a pass lasts on all ranks as long as on the slowest one.
+ *    One SYNC behind the pass says so.
+ * 2. All ranks run the same kinds of passes in the same order, as the collectives do. If some rank's next pass is a
+ *    forward one, ranks before a backward run an empty pass meanwhile. Ranks that have ended run empty passes, too.
+ * 3. Groups of HSDP wait for each other in forwards, too, although only their backwards reduce among them.
+ * 4. Stages of zero3 do not join: they gather once.
+ */
+bool joins_pass(const struct builder *builder, enum pass pass);
+
+/** Fill in the traffic of the phase's passes, and the GPUs to which its ranks send. */
+void joins_open(struct builder *builder);
+
+/**
+ * Append the bytes of a pass's collectives, beside its COMPUTE, the newest task. Graphs with fold_equal have none.
+ *
+ * 1. A rank sends to the next one of its NVLink domain and to its counterpart in the next domain, as rails do.
+ * 2. Its bytes are those of all layers. The latency is the rest of the time that the pass would take if its kernels
+ *    took no time but those of one layer: no collective runs beside the last layer.
+ * 3. Without other traffic these SENDs end before the pass does. With more traffic they may end later, and the pass
+ *    then ends with them.
+ */
+void joins_send(struct builder *builder, enum pass pass, const struct builder_participant *participant);
+
+/** Append the SYNC behind the latest passes of all ranks. */
+void joins_sync(struct builder *builder);
+
+#endif
