@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"). */
+/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"), and of replayed
+ * passes. */
 #include "dag/builder.h"
 
 #include <math.h>
@@ -63,12 +64,27 @@ static struct cost_pass faulty_pass_cost(const struct plan_pipeline *pipeline, c
     return dag_pass_cost(pipeline, &faulty, pass, micro_batch, stage);
 }
 
+/* Return a pass with the seconds of the replay. They cover all that a pass does, on the slowest GPU of its TP group. */
+static struct cost_pass replayed_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                      enum pass pass, int32_t micro_batch, int32_t stage, double factor)
+{
+    const struct replay_step *replay = setting->replay;
+    const struct plan_layout *layout = &pipeline->layout;
+    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, micro_batch, stage);
+    int32_t rank = layout->first_rank / (layout->context * layout->tensor);
+    return (struct cost_pass){.flop = cost.flop,
+                              .kernels_s = factor * replay_s(replay, pass != PASS_FORWARD, rank, stage, micro_batch),
+                              .boundary_bytes = replay->modelled ? cost.boundary_bytes : 0};
+}
+
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu)
 {
     int32_t tensor = pipeline->layout.tensor;
     struct fault_factors gpu_factors = fault_factors_of(setting->faults, pass, gpu, 1),
                          group = fault_factors_of(setting->faults, pass, gpu / tensor * tensor, tensor);
+    if (setting->replay != NULL)
+        return replayed_cost(pipeline, setting, pass, micro_batch, stage, group.gpu);
     struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu_factors);
     if (gpu_factors.gpu < group.gpu || gpu_factors.nvlink < group.nvlink || gpu_factors.nic < group.nic)
         cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, group).tensor_s;
@@ -78,6 +94,8 @@ struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const s
 bool builder_has_faults(const struct builder *builder, int32_t gpu)
 {
     const struct faults *faults = builder->setting->faults;
+    if (builder->setting->replay != NULL)
+        return true;
     if (!faults_any(faults))
         return false;
     if ((cost_shards_in_passes(builder->setting) || builder->setting->staged) &&

@@ -196,6 +196,21 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
     return 2;
 }
 
+bool assumptions_replay(const struct scenario_replay *replay, char line[ASSUMPTIONS_SIZE])
+{
+    static const char *const equal[] = {"", "; what if no worker were slow: the median of dp_ranks counts",
+                                        "; what if lengths were balanced: the mean of a stage's passes counts",
+                                        "; what if stages were equal: the mean of a micro-batch's stages counts",
+                                        "; what if all passes were equal: the mean of a step's passes counts"};
+    const char *slash = strrchr(replay->file, '/');
+    snprintf(line, ASSUMPTIONS_SIZE, "replay: times of forward and backward passes are those of %.200s; %s%s",
+             slash != NULL ? slash + 1 : replay->file,
+             replay->communication == REPLAY_MODELLED ? "what it does not give is modelled"
+                                                      : "no transfers between stages, gradients and optimizer",
+             equal[replay->equal]);
+    return replay->n_steps > 0;
+}
+
 static const char *const loss_text[] = {"", ", cross-entropy one kernel on bf16 logits",
                                         ", cross-entropy one kernel on bf16 logits and again by passes for two metrics",
                                         ", cross-entropy by PyTorch's passes",
@@ -568,7 +583,7 @@ static int32_t tight_lines(const struct scenario *scenario, const struct point *
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 29 };
+    enum { MOST_LINES = 30 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
@@ -577,6 +592,7 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
+    *n += assumptions_replay(&scenario->replay, lines[*n]);
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);
