@@ -61,7 +61,7 @@ TEST(equal_passes__are_medians_of_workers_and_means_otherwise)
     }
 }
 
-/* Of three workers one is slow. Their median is a sound one, and no mean. */
+/* One of three workers is slow. Their median is a sound one, and no mean. */
 TEST(equal_workers__take_no_time_of_one_slow_worker)
 {
     struct scenario_replay replay;

@@ -183,7 +183,7 @@ static const struct schema_key scenario_keys[] = {
      "mean of all",
      FIELD(replay.equal)},
 };
-enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
+enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys, N_REPLAY_KEYS = 4 }; /* the last ones */
 static const char *const scenario_others[] = {"platform", "price",         "systems",  "faults",
                                               "sweep",    "plan_space",    "capacity", "reliability",
                                               "data.mix", "data.schedule", NULL};
@@ -581,7 +581,8 @@ char *scenario_text(const struct scenario *scenario)
         continue;
     schema_write(file, scenario_keys, n, scenario, 0);
     data_write_parts(file, &scenario->data);
-    schema_write(file, scenario_keys + n, N_SCENARIO_KEYS - n, scenario, 0);
+    int32_t n_left = N_SCENARIO_KEYS - n - (*scenario->replay.file != '\0' ? 0 : N_REPLAY_KEYS);
+    schema_write(file, scenario_keys + n, n_left, scenario, 0);
     platform_write(file, &scenario->platform);
     price_write(file, &scenario->price);
     system_entries_write(file, &scenario->document, scenario->systems, scenario->n_systems);
