@@ -145,6 +145,8 @@ static void write_head(FILE *file, const struct writer *writer)
         fprintf(file, "%s\n", note);
     if (scenario->n_faults > 0)
         fprintf(file, "%s\n", assumptions_faults(scenario, note));
+    if (assumptions_replay(&scenario->replay, note))
+        fprintf(file, "%s\n", note);
 }
 
 static void write_label(FILE *file, const struct writer *writer, const struct standing *standing)
@@ -488,6 +490,8 @@ static void write_model(FILE *file, const struct writer *writer)
 {
     int32_t first = writer->verdict->ranked.standings[0].system;
     const struct trace_summary *summary = &writer->verdict->ranked.summaries[first];
+    if (writer->scenario->replay.n_steps > 0) /* the errors are those of computed passes */
+        return;
     fprintf(file, "%s: ", label_of(writer, first));
     model_error_write(file, &writer->verdict->error, summary->tokens_per_s_per_gpu,
                       summary->tokens_per_s_per_gpu_interval);

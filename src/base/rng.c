@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "base/rng.h"
 
+#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_rng.h>
 #include <stdlib.h>
 
@@ -16,6 +17,11 @@ uint64_t rng_mix(uint64_t word)
     word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
     return word ^ (word >> 31);
+}
+
+double rng_normal_of(uint64_t word)
+{
+    return gsl_cdf_ugaussian_Pinv(((double)(word >> 12) + 0.5) * 0x1p-52);
 }
 
 struct rng *rng_create(int64_t seed, int64_t iteration, enum rng_stream stream)

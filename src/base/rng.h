@@ -7,7 +7,16 @@
 #include <stdint.h>
 
 /** Purpose of the numbers. With equal seeds and iterations, each purpose gets other numbers. */
-enum rng_stream { RNG_LENGTHS, RNG_TEST, RNG_WLB_TRIALS, RNG_DYNAPIPE_ORDERS, RNG_FAULTS, RNG_FAILURES, RNG_DATES };
+enum rng_stream {
+    RNG_LENGTHS,
+    RNG_TEST,
+    RNG_WLB_TRIALS,
+    RNG_DYNAPIPE_ORDERS,
+    RNG_FAULTS,
+    RNG_FAILURES,
+    RNG_DATES,
+    RNG_JITTER
+};
 
 struct rng;
 
@@ -33,5 +42,8 @@ void rng_free(struct rng *rng);
  * Source: Steele, Lea, Flood 2014, Fast splittable pseudorandom number generators (doi:10.1145/2660193.2660195).
  */
 uint64_t rng_mix(uint64_t word);
+
+/** Return the standard normal number that a random word stands for, by the quantile of its high 52 bits. */
+double rng_normal_of(uint64_t word);
 
 #endif

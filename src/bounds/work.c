@@ -25,8 +25,8 @@ static void add_micro_batch(const struct plan_layout *layout, const struct dag_k
 }
 
 /*
- * Add the work of a micro-batch with faults. A context rank's TP group has the factors of its first GPU. Before,
- * faults_fold gave that GPU the slowest factors of the group.
+ * Add the work of a micro-batch with faults, or of a replay. A context rank's TP group has the factors of its first
+ * GPU. Before, faults_fold gave that GPU the slowest factors of the group.
  */
 static void add_faulty_micro_batch(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t micro_batch, struct work *work)
@@ -50,7 +50,7 @@ struct work work_of(const struct plan *plan, const struct dag *dag, const struct
             for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipeline); pass++)
                 for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches;
                      micro_batch++)
-                    if (setting->faults != NULL)
+                    if (dag_differs_by_gpu(setting))
                         add_faulty_micro_batch(pipeline, setting, pass, micro_batch, &work);
                     else
                         add_micro_batch(&pipeline->layout, &pipe->kinds, pipe->cost[pass] + micro_batch * pipe->kinds.n,
@@ -64,7 +64,7 @@ struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *da
 {
     const struct plan_pipeline *pipeline = &plan->phases[task->phase].pipelines[task->pipeline];
     int32_t stage = task->chunk * pipeline->layout.stages + task->stage;
-    if (setting->faults != NULL)
+    if (dag_differs_by_gpu(setting))
         return dag_gpu_pass_cost(pipeline, setting, (enum pass)task->pass, task->micro_batch, stage,
                                  dag->ranks[task->dag_rank].rank);
     int32_t representative = dag->pipes[dag->first_pipe[task->phase] + task->pipeline].representative;

@@ -12,7 +12,7 @@
 #include "trace/trace.h"
 #include "validate/statistics.h"
 
-_Static_assert(VALIDATE_N_QUANTITIES == 9, "names of quantities in trace/table.c");
+_Static_assert(VALIDATE_N_QUANTITIES == 10, "names of quantities in trace/table.c");
 
 /** These are the distinct texts of one kind, in the order of their first row. */
 struct texts {
@@ -188,14 +188,15 @@ static void add_statistics_by(struct text_table *table, const struct validate *v
 }
 
 /** Add one line for each group, and one for all of known settings. */
-static void add_groups(struct text_table *table, const struct validate *validate)
+static void add_groups(struct text_table *table, const struct validate *validate, enum validate_quantity quantity)
 {
     struct texts groups = texts_of(validate, group_of);
     for (int32_t i = 0; i < groups.n; i++)
         if (*groups.text[i] != '\0')
-            add_statistics(table, validate, groups.text[i], (struct validate_group){.group = groups.text[i]});
+            add_statistics(table, validate, groups.text[i],
+                           (struct validate_group){.quantity = quantity, .group = groups.text[i]});
     add_statistics(table, validate, "all groups, trust A and A-",
-                   (struct validate_group){.group = "", .full_plan = true});
+                   (struct validate_group){.quantity = quantity, .group = "", .full_plan = true});
     texts_free(&groups);
 }
 
@@ -249,10 +250,12 @@ static void print_summary(const struct validate *validate, const struct texts *s
         if (q == VALIDATE_THROUGHPUT) {
             add_statistics_by(&table, validate, sources, false);
             add_statistics_by(&table, validate, devices, true);
-            add_groups(&table, validate);
+            add_groups(&table, validate, q);
             add_statistics(&table, validate, "tokens/s/GPU: trust A and A-",
                            (struct validate_group){.quantity = q, .full_plan = true});
         }
+        if (q == VALIDATE_SPAN)
+            add_groups(&table, validate, q);
         add_statistics(&table, validate, name, (struct validate_group){.quantity = q});
         snprintf(name, sizeof name, "%s: calib rows, not counted", trace_quantity_names.text[q]);
         add_statistics(&table, validate, name, (struct validate_group){.quantity = q, .calibration = true});

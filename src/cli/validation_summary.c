@@ -98,6 +98,22 @@ static void add_groups(struct text_table *table, const struct validate *validate
     add_line(table, validate, "groups (-v), of trust A, A-", (struct validate_group){.group = "", .full_plan = true});
 }
 
+/** Add the errors of replayed steps, by group. */
+static void add_replays(struct text_table *table, const struct validate *validate)
+{
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        char name[sizeof row->group + 16];
+        bool again = row->quantity != VALIDATE_SPAN;
+        for (int32_t j = 0; j < i; j++)
+            again = again ||
+                    (validate->rows[j].quantity == VALIDATE_SPAN && strcmp(validate->rows[j].group, row->group) == 0);
+        snprintf(name, sizeof name, "%s: %s", trace_quantity_names.text[VALIDATE_SPAN], row->group);
+        if (!again)
+            add_line(table, validate, name, (struct validate_group){.quantity = VALIDATE_SPAN, .group = row->group});
+    }
+}
+
 void validation_print_summary(const struct validate *validate)
 {
     int32_t n_calibration = 0, n_skipped = 0;
@@ -114,6 +130,7 @@ void validation_print_summary(const struct validate *validate)
             add_line(&table, validate, trace_quantity_names.text[quantity],
                      (struct validate_group){.quantity = quantity});
     add_groups(&table, validate);
+    add_replays(&table, validate);
     text_table_print(&table, stdout, 0);
     struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, "");
     if (grouped.n > 0)

@@ -40,13 +40,15 @@ struct cost_setting {
     const struct device *device;
     const struct platform *platform;
     const struct platform *shards_platform; /* has the links of zero2's and zero3's collectives; NULL: `platform` */
-    const struct faults *faults;  /* slow devices; NULL: none. dag/ applies them, costs are of devices without faults */
-    struct cost_cache *cache;     /* cost/cache.h; NULL: no cache */
-    struct scenario_stages split; /* shares the model's layers out to stages */
-    int64_t ranks;                /* DP x CP ranks of the plan */
-    int64_t shard_group;          /* number of them that share states; 0: all */
-    int64_t fsdp;                 /* version of FSDP; 0 counts as 1 */
-    double optimizer_offload;     /* scenario_plan */
+    const struct faults *faults; /* slow devices; NULL: none. dag/ applies them, costs are of devices without faults */
+    const struct jitter *jitter; /* by which equal passes differ; NULL: they do not. dag/ applies it */
+    const struct replay_step *replay; /* seconds of passes; NULL: costs count. dag/ applies them */
+    struct cost_cache *cache;         /* cost/cache.h; NULL: no cache */
+    struct scenario_stages split;     /* shares the model's layers out to stages */
+    int64_t ranks;                    /* DP x CP ranks of the plan */
+    int64_t shard_group;              /* number of them that share states; 0: all */
+    int64_t fsdp;                     /* version of FSDP; 0 counts as 1 */
+    double optimizer_offload;         /* scenario_plan */
     struct cost_host host;
     enum precision precision;        /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */

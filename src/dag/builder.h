@@ -203,7 +203,8 @@ int32_t builder_send(struct builder *builder, struct dag_task task, struct cost_
 /** Return NVLink inside an NVLink domain, otherwise NIC. */
 enum cost_route builder_route(const struct builder *builder, int32_t from_rank, int32_t to_rank);
 
-/** Return whether passes on a GPU cost something other than on a sound one. If so, dag_gpu_pass_cost gives the cost. */
+/** Return whether passes on a GPU cost something other than the model says of a sound one. If so, dag_gpu_pass_cost
+ * gives the cost. */
 bool builder_has_faults(const struct builder *builder, int32_t gpu);
 
 /** Return `setting` with links of 1/nvlink and 1/nic of their bandwidth; `room` becomes its platform. */

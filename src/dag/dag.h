@@ -208,7 +208,14 @@ bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
 double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
                    int32_t stage, double limit_s);
 
-/** Return dag_pass_cost on a GPU with its factors in setting->faults. */
+/** Return whether equal passes may cost different GPUs something else. Then dag_gpu_pass_cost gives the cost. */
+static inline bool dag_differs_by_gpu(const struct cost_setting *setting)
+{
+    return setting->faults != NULL || setting->jitter != NULL || setting->replay != NULL;
+}
+
+/** Return dag_pass_cost on a GPU with its factors in setting->faults and setting->jitter. With setting->replay its
+ * seconds are those of the pipeline's DP rank there. */
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu);
 

@@ -191,7 +191,7 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
 {
     const struct plan_phase *phase = &plan->phases[0];
     bool several = phase->n_pipelines > 1;
-    if (!options.fold_equal || options.all_tensor_ranks || setting->faults != NULL || plan->n_phases != 1 ||
+    if (!options.fold_equal || options.all_tensor_ranks || dag_differs_by_gpu(setting) || plan->n_phases != 1 ||
         phase->n_groups > 0 || phase->n_reshards > 0)
         return false;
     for (int32_t i = 0; i < phase->n_pipelines; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"). */
+/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"), and of replayed
+ * passes. */
 #include "dag/builder.h"
 
 #include <math.h>
@@ -63,21 +64,50 @@ static struct cost_pass faulty_pass_cost(const struct plan_pipeline *pipeline, c
     return dag_pass_cost(pipeline, &faulty, pass, micro_batch, stage);
 }
 
+/* Return a pass with the seconds of the replay. They cover all that a pass does, on the slowest GPU of its TP group. */
+static struct cost_pass replayed_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+                                      enum pass pass, int32_t micro_batch, int32_t stage, double factor)
+{
+    const struct replay_step *replay = setting->replay;
+    const struct plan_layout *layout = &pipeline->layout;
+    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, micro_batch, stage);
+    int32_t rank = layout->first_rank / (layout->context * layout->tensor);
+    return (struct cost_pass){.flop = cost.flop,
+                              .kernels_s = factor * replay_s(replay, pass != PASS_FORWARD, rank, stage, micro_batch),
+                              .boundary_bytes = replay->modelled ? cost.boundary_bytes : 0};
+}
+
+/* Let the kernels of a pass take `factor` times as long. */
+static void stretch(struct cost_pass *cost, double factor)
+{
+    cost->kernels_s *= factor;
+    cost->product_s *= factor;
+    cost->attention_s *= factor;
+}
+
 struct cost_pass dag_gpu_pass_cost(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
                                    enum pass pass, int32_t micro_batch, int32_t stage, int32_t gpu)
 {
     int32_t tensor = pipeline->layout.tensor;
     struct fault_factors gpu_factors = fault_factors_of(setting->faults, pass, gpu, 1),
                          group = fault_factors_of(setting->faults, pass, gpu / tensor * tensor, tensor);
-    struct cost_pass cost = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu_factors);
+    if (setting->replay != NULL)
+        return replayed_cost(pipeline, setting, pass, micro_batch, stage, group.gpu);
+    struct cost_pass cost = setting->faults != NULL
+                                ? faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, gpu_factors)
+                                : dag_pass_cost(pipeline, setting, pass, micro_batch, stage);
     if (gpu_factors.gpu < group.gpu || gpu_factors.nvlink < group.nvlink || gpu_factors.nic < group.nic)
         cost.tensor_s = faulty_pass_cost(pipeline, setting, pass, micro_batch, stage, group).tensor_s;
+    if (setting->jitter != NULL)
+        stretch(&cost, jitter_factor(setting->jitter, pass != PASS_FORWARD, gpu / tensor * tensor, stage, micro_batch));
     return cost;
 }
 
 bool builder_has_faults(const struct builder *builder, int32_t gpu)
 {
     const struct faults *faults = builder->setting->faults;
+    if (builder->setting->replay != NULL || builder->setting->jitter != NULL)
+        return true;
     if (!faults_any(faults))
         return false;
     if ((cost_shards_in_passes(builder->setting) || builder->setting->staged) &&

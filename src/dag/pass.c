@@ -12,7 +12,7 @@ static void price(const struct pass_work *work, struct builder_participant *part
     const struct builder_pipe *pipe = participant->pipe;
     int32_t gpu = builder->dag->ranks[participant->dag_rank].rank;
     participant->cost = builder_cost_of(pipe, work->pass, participant->micro_batch, participant->stage);
-    if (builder->setting->faults == NULL || !builder_has_faults(builder, gpu))
+    if (!dag_differs_by_gpu(builder->setting) || !builder_has_faults(builder, gpu))
         return;
     struct cost_pass *faulty = &builder->faulty_cost[participant - builder->participants];
     *faulty =

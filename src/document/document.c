@@ -178,21 +178,21 @@ int32_t document_add_scalar(struct document *document, const char *value, int32_
     return node;
 }
 
-void document_name_mapping(struct document *document, const char *key)
+void document_name_mapping(struct document *document, const char *key, const char *name)
 {
     int32_t node = document_child(document, 0, key, strlen(key));
     if (node < 0 || document->node[node].kind != DOCUMENT_SCALAR || document_is_null(&document->node[node]))
         return;
-    int32_t name = document_add_scalar(document, document->node[node].value, node);
-    struct document_node *mapping = &document->node[node], *entry = &document->node[name];
-    entry->key = check_strdup("name");
+    int32_t word = document_add_scalar(document, document->node[node].value, node);
+    struct document_node *mapping = &document->node[node], *entry = &document->node[word];
+    entry->key = check_strdup(name);
     entry->quoted = mapping->quoted;
     entry->key_line = entry->line;
     entry->key_column = entry->column;
     free(mapping->value);
     mapping->value = NULL;
     mapping->kind = DOCUMENT_MAPPING;
-    mapping->child = name;
+    mapping->child = word;
 }
 
 /** Write one character of UTF-8 text as \U12345678. Line ends and signs beyond ASCII then survive any reader. */

@@ -46,8 +46,9 @@ int32_t document_add_node(struct document *document, enum document_kind kind, co
 /** Add a scalar that has no parent yet, with the place of the node `like`. @return its index */
 int32_t document_add_scalar(struct document *document, const char *value, int32_t like);
 
-/** Make `key: W` of the root `key: {name: W}`, which means the same. If W is empty or no scalar, nothing changes. */
-void document_name_mapping(struct document *document, const char *key);
+/** Make `key: W` of the root `key: {name: W}`, which means the same. If W is empty or no scalar, nothing changes.
+ * @param name  key of W */
+void document_name_mapping(struct document *document, const char *key, const char *name);
 
 /** Copy a node of `from` with all nodes below it into a copy of `from`. The node's own key is left out, and so is the
  * key `but` inside it (NULL: none). The copy has no parent yet. @return its index */

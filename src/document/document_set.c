@@ -22,10 +22,14 @@ static void put_entry(struct document *document, int32_t parent, int32_t old, in
 static bool select_entry(struct document *document, int32_t parent, const char *segment, const char *file,
                          int32_t *entry, struct error *err)
 {
-    static const char *const named[] = {"platform", "price", "reliability"}; /* one word has keys, too */
+    static const char *const named[][2] = {/* one word has keys, too */
+                                           {"platform", "name"},
+                                           {"price", "name"},
+                                           {"reliability", "name"},
+                                           {"replay", "file"}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (parent == document_child(document, 0, named[i], strlen(named[i])))
-            document_name_mapping(document, named[i]);
+        if (parent == document_child(document, 0, named[i][0], strlen(named[i][0])))
+            document_name_mapping(document, named[i][0], named[i][1]);
     struct document_node *at = &document->node[parent];
     if (document_is_null(at)) { /* `knobs:` without a value: a mapping without keys yet */
         free(at->value);

@@ -1,36 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "lengths/reader.h"
 
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <zlib.h>
 
 #include "base/check.h"
-#include "base/regular.h"
-
-/** Read a file to its end. One that gzip packed is unpacked. */
-static bool read_all(gzFile file, const char *path, struct reader_bytes *bytes, struct error *err)
-{
-    enum { PIECE = 1 << 20 };
-    size_t capacity = 0;
-    int n = 0, status;
-    do {
-        bytes->n += (size_t)n;
-        if (bytes->n + PIECE > capacity) {
-            capacity = 2 * (bytes->n + PIECE);
-            bytes->bytes = check_realloc(bytes->bytes, capacity);
-        }
-        n = gzread(file, bytes->bytes + bytes->n, PIECE);
-    } while (n > 0);
-    const char *wrong = gzerror(file, &status); /* a packed file that ends too early has a status, and n is 0 */
-    return (n == 0 && status == Z_OK) ||
-           error_set(err, "%s: cannot be read whole: %s", path, status == Z_ERRNO ? strerror(errno) : wrong);
-}
 
 /** Refuse a Parquet file with the command that converts it. */
 static bool refuse_parquet(const struct reader_choice *choice, struct error *err)
@@ -42,22 +19,13 @@ static bool refuse_parquet(const struct reader_choice *choice, struct error *err
                      choice->path, choice->path, column);
 }
 
-bool reader_load(const struct reader_choice *choice, struct reader_bytes *bytes, struct error *err)
+bool reader_load(const struct reader_choice *choice, struct file_bytes *file, struct error *err)
 {
-    const char *path = choice->path;
-    struct stat status;
-    if (!regular_check(path, err))
+    if (!file_bytes_load(choice->path, file, err))
         return false;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return error_set(err, "%s: is not a regular file", path);
-    gzFile file = gzopen(path, "rb");
-    if (file == NULL)
-        return error_set(err, "%s: cannot be opened: %s", path, strerror(errno));
-    bool ok = read_all(file, path, bytes, err);
-    gzclose(file);
-    if (ok && bytes->n == 0)
-        return error_set(err, "%s: is empty, at least one length is needed", path);
-    return ok && ((bytes->n < 4 || memcmp(bytes->bytes, "PAR1", 4) != 0) || refuse_parquet(choice, err));
+    if (file->n == 0)
+        return error_set(err, "%s: is empty, at least one length is needed", choice->path);
+    return file->n < 4 || memcmp(file->bytes, "PAR1", 4) != 0 || refuse_parquet(choice, err);
 }
 
 uint64_t reader_word(const unsigned char *bytes, size_t width)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/file_bytes.h"
 
 /** It says what to read. */
 struct reader_choice {
@@ -30,12 +31,6 @@ struct reader_lengths {
     double *weight; /* NULL: all lengths weigh alike */
     size_t n, capacity, weight_capacity;
     char part[160]; /* which part of the file was read: "column 'tokens'"; "": all of it */
-};
-
-/** A whole file in memory. */
-struct reader_bytes {
-    unsigned char *bytes;
-    size_t n;
 };
 
 /** A column of a table, or a field of records. */
@@ -120,7 +115,7 @@ reader_function reader_npy;
  *
  * @return false with err; the caller frees bytes->bytes in any case
  */
-bool reader_load(const struct reader_choice *choice, struct reader_bytes *bytes, struct error *err);
+bool reader_load(const struct reader_choice *choice, struct file_bytes *bytes, struct error *err);
 
 /** Return the little-endian number of `width` bytes. */
 uint64_t reader_word(const unsigned char *bytes, size_t width);

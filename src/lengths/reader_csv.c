@@ -82,7 +82,7 @@ static bool take_row(void *context, const struct csv_row *row, struct error *err
            wrong_field(csv, row->line, text, READER_WEIGHT_ALLOWED, err);
 }
 
-static bool visit(struct csv *csv, const struct reader_bytes *bytes, int dialect, csv_rows_visitor *visitor,
+static bool visit(struct csv *csv, const struct file_bytes *bytes, int dialect, csv_rows_visitor *visitor,
                   struct error *err)
 {
     FILE *file = fmemopen(bytes->bytes, bytes->n, "r");
@@ -103,7 +103,7 @@ static bool choose(struct csv *csv, struct error *err)
 static bool read_table(const struct reader_choice *choice, int dialect, struct reader_lengths *lengths,
                        struct error *err)
 {
-    struct reader_bytes bytes = {0};
+    struct file_bytes bytes = {0};
     struct csv csv = {.choice = choice, .lengths = lengths, .columns.kind = "column"};
     bool ok = reader_load(choice, &bytes, err) && visit(&csv, &bytes, dialect, see_row, err) &&
               (csv.columns.n_rows > 0 ||

@@ -19,7 +19,7 @@ struct idx {
 };
 
 /** Find the arrays. The array between them points into the .bin file. */
-static bool read_header(const struct reader_bytes *file, struct idx *idx, struct error *err)
+static bool read_header(const struct file_bytes *file, struct idx *idx, struct error *err)
 {
     static const char magic[] = "MMIDIDX\0";
     const char *path = idx->choice->path;
@@ -75,7 +75,7 @@ static bool read_lengths(const struct idx *idx, struct reader_lengths *lengths, 
 
 bool reader_idx(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
-    struct reader_bytes file = {0};
+    struct file_bytes file = {0};
     struct idx idx = {.choice = choice};
     bool ok = reader_load(choice, &file, err) && read_header(&file, &idx, err) && read_lengths(&idx, lengths, err);
     free(file.bytes);

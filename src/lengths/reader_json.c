@@ -93,7 +93,7 @@ static bool take_record(struct json *json, const json_t *record, struct error *e
 typedef bool record_visitor(struct json *json, const json_t *record, struct error *err);
 
 /** Visit each line of JSON Lines. Blank lines are left out. */
-static bool visit_lines(struct json *json, const struct reader_bytes *bytes, record_visitor *visitor, struct error *err)
+static bool visit_lines(struct json *json, const struct file_bytes *bytes, record_visitor *visitor, struct error *err)
 {
     const char *text = (const char *)bytes->bytes;
     bool ok = true;
@@ -143,7 +143,7 @@ static bool choose(struct json *json, struct error *err)
     return true;
 }
 
-static bool read_list(struct json *json, const struct reader_bytes *bytes, struct error *err)
+static bool read_list(struct json *json, const struct file_bytes *bytes, struct error *err)
 {
     json_error_t wrong;
     json_t *root = json_loadb((const char *)bytes->bytes, bytes->n, JSON_DECODE_ANY, &wrong);
@@ -160,14 +160,14 @@ static bool read_list(struct json *json, const struct reader_bytes *bytes, struc
     return ok;
 }
 
-static bool read_lines(struct json *json, const struct reader_bytes *bytes, struct error *err)
+static bool read_lines(struct json *json, const struct file_bytes *bytes, struct error *err)
 {
     return visit_lines(json, bytes, see_record, err) && choose(json, err) && visit_lines(json, bytes, take_record, err);
 }
 
 static bool read_file(const struct reader_choice *choice, bool lines, struct reader_lengths *lengths, struct error *err)
 {
-    struct reader_bytes bytes = {0};
+    struct file_bytes bytes = {0};
     struct json json = {.choice = choice, .lengths = lengths, .fields.kind = "field"};
     bool ok =
         reader_load(choice, &bytes, err) && (lines ? read_lines(&json, &bytes, err) : read_list(&json, &bytes, err));

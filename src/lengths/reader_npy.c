@@ -62,7 +62,7 @@ static bool read_header(const char *path, const char *header, struct npy *npy, s
     return true;
 }
 
-static bool read_start(const char *path, const struct reader_bytes *file, struct npy *npy, struct error *err)
+static bool read_start(const char *path, const struct file_bytes *file, struct npy *npy, struct error *err)
 {
     static const char magic[] = "\x93NUMPY";
     if (file->n < 12 || memcmp(file->bytes, magic, 6) != 0)
@@ -97,7 +97,7 @@ static double number_of(const struct npy *npy, uint64_t word)
     return npy->width == 4 ? (double)(int32_t)low : (double)(int64_t)word;
 }
 
-static bool read_numbers(const char *path, const struct reader_bytes *file, const struct npy *npy,
+static bool read_numbers(const char *path, const struct file_bytes *file, const struct npy *npy,
                          struct reader_lengths *lengths, struct error *err)
 {
     CHECK(npy->width > 0);
@@ -115,7 +115,7 @@ static bool read_numbers(const char *path, const struct reader_bytes *file, cons
 
 bool reader_npy(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
-    struct reader_bytes file = {0};
+    struct file_bytes file = {0};
     struct npy npy = {0};
     const char *path = choice->path;
     bool ok = reader_load(choice, &file, err) && read_start(path, &file, &npy, err) &&

@@ -12,7 +12,7 @@ static bool is_separator(unsigned char letter)
 }
 
 /** Report a wrong word with its line and column, both from 1. Letters that cannot be printed become '?'. */
-static bool wrong_word(const char *path, const struct reader_bytes *file, size_t begin, size_t end, struct error *err)
+static bool wrong_word(const char *path, const struct file_bytes *file, size_t begin, size_t end, struct error *err)
 {
     size_t line = 1, line_begin = 0;
     char word[33];
@@ -38,7 +38,7 @@ static bool add_word(struct reader_lengths *lengths, const unsigned char *word, 
     return strlen(text) == n && reader_number(text, &number) && reader_add(lengths, number);
 }
 
-static bool scan(const char *path, const struct reader_bytes *file, struct reader_lengths *lengths, struct error *err)
+static bool scan(const char *path, const struct file_bytes *file, struct reader_lengths *lengths, struct error *err)
 {
     size_t at = 0;
     while (at < file->n) {
@@ -58,7 +58,7 @@ static bool scan(const char *path, const struct reader_bytes *file, struct reade
 
 bool reader_text(const struct reader_choice *choice, struct reader_lengths *lengths, struct error *err)
 {
-    struct reader_bytes file = {0};
+    struct file_bytes file = {0};
     bool ok = reader_load(choice, &file, err) && scan(choice->path, &file, lengths, err);
     free(file.bytes);
     return ok;

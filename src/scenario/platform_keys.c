@@ -192,7 +192,7 @@ static bool read_named(const struct document *document, int32_t node, const char
 bool platform_keys_read(struct document *document, const char *data_dir, struct platform_keys *keys, struct error *err)
 {
     struct platform_keys own;
-    document_name_mapping(document, "platform");
+    document_name_mapping(document, "platform", "name");
     int32_t node = document_find(document, 0, "platform");
     if (node < 0 || document_is_null(&document->node[node]))
         return document_error(document, node < 0 ? 0 : node, err,

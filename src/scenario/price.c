@@ -94,7 +94,7 @@ static bool check(const struct document *document, int32_t node, const struct pr
 bool price_read(struct document *document, const char *data_dir, struct price *price, struct error *err)
 {
     struct price named;
-    document_name_mapping(document, "price");
+    document_name_mapping(document, "price", "name");
     int32_t node = document_find(document, 0, "price");
     if (node >= 0 && document_is_null(&document->node[node]))
         node = -1;

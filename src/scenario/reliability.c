@@ -109,7 +109,7 @@ bool reliability_read(struct document *document, const char *data_dir, struct re
     struct schema_key own_keys[N_KEYS];
     struct reliability own = {0};
     *reliability = (struct reliability){0};
-    document_name_mapping(document, "reliability");
+    document_name_mapping(document, "reliability", "name");
     int32_t node = document_find(document, 0, "reliability");
     if (node < 0 || document_is_null(&document->node[node]))
         return true;

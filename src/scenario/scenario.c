@@ -50,5 +50,6 @@ void scenario_free(struct scenario *scenario)
     document_free(&scenario->document);
     free(scenario->systems);
     free(scenario->faults);
+    replay_free(&scenario->replay);
     *scenario = (struct scenario){0};
 }

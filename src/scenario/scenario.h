@@ -13,6 +13,8 @@
 #include "scenario/pressure.h"
 #include "scenario/price.h"
 #include "scenario/reliability.h"
+#include "scenario/jitter.h"
+#include "scenario/replay.h"
 #include "scenario/system_entry.h"
 
 enum scenario_engine { SCENARIO_SIMGRID, SCENARIO_CRITICAL_PATH, SCENARIO_BOTH };
@@ -148,6 +150,8 @@ struct scenario {
     struct scenario_system *systems;
     int32_t n_faults;
     struct fault *faults;
+    struct jitter jitter; /* without a seed */
+    struct scenario_replay replay;
     struct reliability reliability; /* present only if the scenario has the key */
 };
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "document/document_read.h"
 #include "document/document_set.h"
+#include "document/path.h"
 #include "document/schema_text.h"
 #include "scenario/cache.h"
 #include "scenario/data.h"
@@ -163,8 +164,33 @@ static const struct schema_key scenario_keys[] = {
      "power of nodes: a name of model/power, or the path of a .yaml file; default: the one that the device's file "
      "names",
      FIELD(power_name)},
+    {"jitter.forward", SCHEMA_REAL, "-", 0, 0.5, "0", NULL,
+     "standard deviation over mean of forward passes that do the same work (1.6%); each GPU group draws its own in "
+     "every "
+     "micro-batch; searches and `explain` take the mean",
+     FIELD(jitter.forward)},
+    {"jitter.backward", SCHEMA_REAL, "-", 0, 0.5, "0", NULL, "the same of backward passes (2.4%)",
+     FIELD(jitter.backward)},
+    {"replay.file", SCHEMA_TEXT, "-", 0, 0, "", NULL,
+     "CSV file, also packed by gzip, of seconds that replace those of passes: columns step, dp_rank, stage, "
+     "microbatch, forward_ms and backward_ms; `replay: FILE.csv` is the same; default: passes take what the model says",
+     FIELD(replay.file)},
+    {"replay.step", SCHEMA_INT, "-", -1, 0x1p53, "-1", NULL, "the only step of the file that runs; -1: all of them",
+     FIELD(replay.step)},
+    {"replay.communication", SCHEMA_CHOICE, "-", 0, 0, "modelled", "modelled|none",
+     "what the file does not give, transfers between stages, gradients, optimizer and parameters: modelled, or none, "
+     "so "
+     "that a step ends with its last pass",
+     FIELD(replay.communication)},
+    {"replay.equal", SCHEMA_CHOICE, "-", 0, 0, "none", REPLAY_EQUAL,
+     "what-if: passes of a step that become equal, forward and backward by themselves: workers: the median of "
+     "dp_ranks, "
+     "so no worker is slow; lengths: the mean of a stage's passes; stages: the mean of a micro-batch's stages; all: "
+     "the "
+     "mean of all",
+     FIELD(replay.equal)},
 };
-enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys };
+enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys, N_REPLAY_KEYS = 4 }; /* the last ones */
 static const char *const scenario_others[] = {"platform", "price",         "systems",  "faults",
                                               "sweep",    "plan_space",    "capacity", "reliability",
                                               "data.mix", "data.schedule", NULL};
@@ -422,6 +448,7 @@ static bool read_keys(struct document *document, struct scenario_cache *cache, s
     struct defaults defaults = {0};
     char framework[SCHEMA_TEXT_BYTES];
     bool prepared = data_prepare(&scenario->document, err);
+    document_name_mapping(&scenario->document, "replay", "file");
     bool ok = read_framework(&scenario->document, cache, &defaults, framework, err) && prepared;
     *systems_ok = false;
     if (defaults.base.n_values == 0) /* without defaults no key can be read */
@@ -463,6 +490,35 @@ bool scenario_check(struct scenario *scenario, struct error *err)
            check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }
 
+bool scenario_read_replay(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    struct scenario_replay *replay = &scenario->replay;
+    int32_t node = document_find(document, 0, "replay"), file = document_find(document, 0, "replay.file");
+    if (node < 0 || document_is_null(&document->node[node]))
+        return true;
+    if (scenario->jitter.forward > 0 || scenario->jitter.backward > 0)
+        return document_error(
+            document, document_find(document, 0, "jitter"), err,
+            "jitter: is not drawn with replay, whose passes differ by themselves; allowed: one of both");
+    if (*replay->file == '\0')
+        return document_error(document, node, err, "replay.file: is required; allowed: the path of a table of steps");
+    struct error wrong = {0};
+    if (!path_resolve(document, file, "replay.file", replay->file, err))
+        return false;
+    if (!replay_read(replay, &wrong))
+        return document_error(document, file, err, "replay.file: %s", wrong.text);
+    if (document_find(document, 0, "iterations.warm_up") < 0)
+        scenario->warm_up = 0;
+    if (document_find(document, 0, "iterations.measured") < 0)
+        scenario->measured = replay->n_steps > scenario->warm_up ? replay->n_steps - scenario->warm_up : 1;
+    return scenario->warm_up + scenario->measured <= replay->n_steps ||
+           document_error(document, document_find(document, 0, "iterations"), err,
+                          "iterations: %" PRId64 " of warm-up and %" PRId64
+                          " measured are more than the steps of replay.file; allowed: %d together",
+                          scenario->warm_up, scenario->measured, (int)replay->n_steps);
+}
+
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err)
 {
@@ -477,6 +533,7 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
         ok &= faults_read(&scenario->document, &scenario->platform, scenario->seed, &scenario->faults,
                           &scenario->n_faults, err) &&
               check_links_above(scenario, err);
+    ok = ok && scenario_read_replay(scenario, err);
     ok &= reliability_ok;
     if (ok)
         return true;
@@ -535,7 +592,8 @@ char *scenario_text(const struct scenario *scenario)
         continue;
     schema_write(file, scenario_keys, n, scenario, 0);
     data_write_parts(file, &scenario->data);
-    schema_write(file, scenario_keys + n, N_SCENARIO_KEYS - n, scenario, 0);
+    int32_t n_left = N_SCENARIO_KEYS - n - (*scenario->replay.file != '\0' ? 0 : N_REPLAY_KEYS);
+    schema_write(file, scenario_keys + n, n_left, scenario, 0);
     platform_write(file, &scenario->platform);
     price_write(file, &scenario->price);
     system_entries_write(file, &scenario->document, scenario->systems, scenario->n_systems);

@@ -39,6 +39,13 @@ bool scenario_resolve(struct document *document, struct scenario_cache *cache, s
 bool scenario_read_keys(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                         struct error *err);
 
+/**
+ * Read the steps that `replay` names. Without iterations of its own the scenario runs each of them once, without
+ * warm-up.
+ * @param scenario  its keys are read
+ */
+bool scenario_read_replay(struct scenario *scenario, struct error *err);
+
 /** Do its last part without faults: check that plans, model, platform and keys match. */
 bool scenario_check(struct scenario *scenario, struct error *err);
 

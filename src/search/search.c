@@ -595,6 +595,12 @@ bool search_check(const struct scenario *scenario, struct error *err)
         const struct scenario_system *entry = &scenario->systems[i];
         struct error unknown = {0};
         const struct training_system *system = system_find(entry->name, &unknown);
+        if (entry->auto_plan && scenario->replay.n_steps > 0) {
+            ok = document_error(document, document_find(document, entry->node, "plan"), err,
+                                "plan: 'auto' is not allowed with replay, whose file was measured with one plan; "
+                                "allowed: its degrees, {tp: 4, pp: 4}");
+            continue;
+        }
         if (!entry->auto_plan || system == NULL) /* system_check_entries reports errors of name and knobs */
             continue;
         int32_t n_plans = 1;

@@ -191,9 +191,33 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
         lines[1], ASSUMPTIONS_SIZE,
         "faults: a tensor-parallel group is as slow as its slowest GPU and link; the hidden part of collectives "
         "is not longer for slow kernels; the critical path slows each transfer down by its own links, SimGrid shares "
-        "links; uplinks and spine links are slow only on SimGrid, so their slowness counts as contention; traffic of "
-        "zero2 and zero3 ignores them");
+        "links; uplinks and spine links are slow only on SimGrid, so their slowness counts as contention");
     return 2;
+}
+
+/** Return whether equal passes differ. A line then says by how much. */
+static bool jitter_line(const struct jitter *jitter, char line[ASSUMPTIONS_SIZE])
+{
+    snprintf(line, ASSUMPTIONS_SIZE,
+             "jitter: passes that do the same work differ by %g%% forward and %g%% backward (standard deviation over "
+             "mean), drawn by the seed; searches took the mean",
+             100 * jitter->forward, 100 * jitter->backward);
+    return jitter->forward > 0 || jitter->backward > 0;
+}
+
+bool assumptions_replay(const struct scenario_replay *replay, char line[ASSUMPTIONS_SIZE])
+{
+    static const char *const equal[] = {"", "; what if no worker were slow: the median of dp_ranks counts",
+                                        "; what if lengths were balanced: the mean of a stage's passes counts",
+                                        "; what if stages were equal: the mean of a micro-batch's stages counts",
+                                        "; what if all passes were equal: the mean of a step's passes counts"};
+    const char *slash = strrchr(replay->file, '/');
+    snprintf(line, ASSUMPTIONS_SIZE, "replay: times of forward and backward passes are those of %.200s; %s%s",
+             slash != NULL ? slash + 1 : replay->file,
+             replay->communication == REPLAY_MODELLED ? "what it does not give is modelled"
+                                                      : "no transfers between stages, gradients and optimizer",
+             equal[replay->equal]);
+    return replay->n_steps > 0;
 }
 
 static const char *const loss_text[] = {"", ", cross-entropy one kernel on bf16 logits",
@@ -565,7 +589,7 @@ static int32_t tight_lines(const struct scenario *scenario, const struct point *
 
 char (*assumptions_lines(const struct scenario *scenario, const struct point *point, int32_t *n))[ASSUMPTIONS_SIZE]
 {
-    enum { MOST_LINES = 29 };
+    enum { MOST_LINES = 30 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
     *n = kernel_lines(scenario, point, lines);
@@ -574,6 +598,8 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
+    *n += assumptions_replay(&scenario->replay, lines[*n]);
+    *n += jitter_line(&scenario->jitter, lines[*n]);
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

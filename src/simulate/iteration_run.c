@@ -85,6 +85,54 @@ static bool check_fold(const struct iteration_run *run, struct error *err)
     return true;
 }
 
+/** Return whether a plan has the passes of a replayed step: all that differs is which samples they have. */
+static bool has_passes(const struct plan *plan, const struct replay_step *step)
+{
+    const struct plan_phase *phase = &plan->phases[0];
+    bool has = plan->n_phases == 1 && phase->n_groups == 0 && phase->n_pipelines == step->ranks;
+    for (int32_t i = 0; has && i < phase->n_pipelines; i++) {
+        const struct plan_pipeline *pipeline = &phase->pipelines[i];
+        const struct plan_layout *layout = &pipeline->layout;
+        has = layout->first_rank == i * layout->context * layout->tensor &&
+              layout->stages * layout->chunks == step->stages && !pipeline->splits_backward &&
+              pipeline->n_exchanges == 0;
+        for (int pass = 0; pass < N_PASSES; pass++)
+            has = has && pipeline->partition[pass].n_micro_batches == step->micro_batches;
+    }
+    return has;
+}
+
+/** Draw the jitter of the iteration's passes. */
+static void take_jitter(struct iteration_run *run)
+{
+    const struct jitter *shares = &run->scenario->jitter;
+    if (shares->forward <= 0 && shares->backward <= 0)
+        return;
+    run->jitter = jitter_of(*shares, run->scenario->seed, run->iteration);
+    run->faulty.jitter = run->group_faulty.jitter = &run->jitter;
+}
+
+/** Replay the iteration's step, if there is one. */
+static bool take_replay(struct iteration_run *run, struct error *err)
+{
+    const struct document *document = &run->scenario->document;
+    const struct scenario_replay *replay = &run->scenario->replay;
+    if (replay->n_steps == 0)
+        return true;
+    const struct replay_step *step = &replay->steps[run->iteration];
+    const struct plan_pipeline *first = &run->plan.phases[0].pipelines[0];
+    run->faulty.replay = run->group_faulty.replay = step;
+    return has_passes(&run->plan, step) ||
+           document_error(
+               document, document_find(document, 0, "replay.file"), err,
+               "replay.file: step %" PRId64 " has %d dp_ranks x %d stages x %d microbatches, and %s plans %d "
+               "x %d x %d; allowed: a plan of as many in one phase, whose backward is not split and whose "
+               "micro-batches are those of the forward and shared by no ranks",
+               step->number, (int)step->ranks, (int)step->stages, (int)step->micro_batches, run->entry->label,
+               (int)run->plan.phases[0].n_pipelines, (int)(first->layout.stages * first->layout.chunks),
+               (int)first->partition[PASS_FORWARD].n_micro_batches);
+}
+
 bool iteration_run_check_simgrid(const struct scenario *scenario, double simgrid_s, double path_s, struct error *err)
 {
     return *scenario->simgrid_cfg != '\0' || simgrid_s >= path_s * (1 - 1e-9) ||
@@ -103,7 +151,9 @@ static bool start_plan(struct iteration_run *run, bool every_rank, struct error 
     const struct cost_setting *setting = every_rank ? &run->faulty : &run->group_faulty;
     bool executes = iteration_run_executes(run),
          folds = !executes && scenario->trace != SCENARIO_TRACE_FULL && !run->again;
-    struct dag_options options = {.all_tensor_ranks = every_rank, .gradient_sync = true, .fold_equal = folds};
+    struct dag_options options = {.all_tensor_ranks = every_rank,
+                                  .gradient_sync = setting->replay == NULL || setting->replay->modelled,
+                                  .fold_equal = folds};
     if (!evaluate_time(evaluator, &run->plan, setting, options, err))
         return false;
     if (folds) /* nobody sees its tasks */
@@ -124,8 +174,10 @@ static bool start_plan(struct iteration_run *run, bool every_rank, struct error 
 
 bool iteration_run_begin(struct iteration_run *run, int64_t iteration, struct error *err)
 {
-    return iteration_run_plan(run, iteration, err) && check_fold(run, err) &&
-           start_plan(run, run->scenario->all_tensor_ranks, err);
+    if (!iteration_run_plan(run, iteration, err) || !check_fold(run, err) || !take_replay(run, err))
+        return false;
+    take_jitter(run);
+    return start_plan(run, run->scenario->all_tensor_ranks, err);
 }
 
 static bool await_simgrid(struct iteration_run *run, struct error *err)

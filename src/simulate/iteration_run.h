@@ -25,8 +25,9 @@ struct iteration_run {
     void *knobs, *state;
     struct faults faults, group_faults; /* of GPUs; of TP groups, each with the factors of its slowest GPU */
     struct cost_setting setting;        /* without faults, for plans */
-    struct cost_setting faulty;         /* with the faults of GPUs */
-    struct cost_setting group_faulty;   /* with the faults of TP groups */
+    struct jitter jitter;               /* of the iteration */
+    struct cost_setting faulty;         /* with the faults of GPUs, and the replayed step of the iteration */
+    struct cost_setting group_faulty;   /* with the faults of TP groups, likewise */
     /* the iteration that runs */
     int64_t iteration;
     double solve_s;  /* CPU time of planning, 0 if a search did it */

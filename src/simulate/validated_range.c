@@ -112,6 +112,8 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE])
 {
     struct items list = {.at = items};
+    if (scenario->replay.n_steps > 0)
+        add(&list, "replayed passes");
     if (!range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0)
         add(&list, "varying lengths");
     if (!range->windows && model_has_windows(&scenario->model))

@@ -27,8 +27,8 @@ NAMES(formation, PLAN_PACK + 1, "slim", "mix", "pack")
 static const struct trace_names trace_memory_class_names = {MEMORY_N_CLASSES, memory_class_name};
 NAMES(exceeded_limit, 3, "-", "GPU memory", "host memory")
 const struct trace_names trace_recompute_names = {RECOMPUTE_FULL + 1, scenario_recompute_name};
-NAMES(quantity, 9, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
-      "state formula", "fitted", "layer forward", "layer backward")
+NAMES(quantity, 10, "tokens/s/GPU", "max_memory_allocated", "static state", "max_memory_reserved", "activation formula",
+      "state formula", "fitted", "layer forward", "layer backward", "replayed span")
 NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
 NAMES(gradient_buffers, SCENARIO_GRADIENTS_FREED + 1, "kept", "freed")

@@ -152,6 +152,7 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     bool ok = point_run(&scenario, &lengths, &options, &point, err);
     if (ok) {
         struct trace_summary summary = point_summary_of(&scenario, &point, 0);
+        result->time_s = point.systems[0].iterations[0].row.time_s;
         result->tokens_per_s_per_gpu = summary.tokens_per_s_per_gpu;
         result->memory_bytes = point.memory_bytes;
         result->exceeded_limit = summary.exceeded_limit;

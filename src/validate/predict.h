@@ -8,6 +8,7 @@
 #include "validate/setting.h"
 
 struct predict_result {
+    double time_s; /* of the iteration */
     double tokens_per_s_per_gpu;
     double peak_bytes;        /* largest peak of any rank */
     double first_stage_bytes; /* largest peak of the first stage */

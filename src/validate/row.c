@@ -50,10 +50,10 @@ static int32_t choice(const struct file *file, const char *column, const char *c
 static enum validate_quantity quantity_of(const struct file *file)
 {
     static const char metrics[] = "throughput|max_memory_allocated|static-state|max_memory_reserved|"
-                                  "activation-formula|state-formula|layer-forward|layer-backward";
+                                  "activation-formula|state-formula|layer-forward|layer-backward|replayed-span";
     static const enum validate_quantity quantities[] = {
-        VALIDATE_THROUGHPUT,  VALIDATE_ALLOCATED,    VALIDATE_STATES,        VALIDATE_RESERVED,
-        VALIDATE_ACTIVATIONS, VALIDATE_LAYER_STATES, VALIDATE_LAYER_FORWARD, VALIDATE_LAYER_BACKWARD};
+        VALIDATE_THROUGHPUT,   VALIDATE_ALLOCATED,     VALIDATE_STATES,         VALIDATE_RESERVED, VALIDATE_ACTIVATIONS,
+        VALIDATE_LAYER_STATES, VALIDATE_LAYER_FORWARD, VALIDATE_LAYER_BACKWARD, VALIDATE_SPAN};
     return quantities[choice(file, "metric", metrics)];
 }
 
@@ -173,6 +173,10 @@ static void simulate(const struct file *file, const struct setting *setting, con
                      strspn(err.text, ": ")); /* the message begins with the scenario's file, which is empty here */
     if (result->reason[0] != '\0')
         return;
+    if (result->quantity == VALIDATE_SPAN) { /* the model of such a row is not known, so neither is its memory */
+        result->predicted = predicted.time_s;
+        return;
+    }
     double bytes = ranks == RANKS_LAST    ? predicted.last_stage_bytes
                    : ranks == RANKS_FIRST ? predicted.first_stage_bytes
                                           : predicted.peak_bytes;
@@ -212,7 +216,8 @@ static void predict(const struct file *file, const struct setting *setting, cons
                     struct validate_row *result)
 {
     enum ranks ranks = ranks_of(file);
-    bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || result->quantity >= VALIDATE_LAYER_FORWARD;
+    bool layer = result->quantity == VALIDATE_LAYER_FORWARD || result->quantity == VALIDATE_LAYER_BACKWARD;
+    bool of_layers = result->quantity == VALIDATE_ACTIVATIONS || layer;
     if (of_layers && setting->plan.recompute_layers > 0)
         snprintf(result->reason, sizeof result->reason, "recomputation of some layers has no model for this metric");
     else if (result->quantity == VALIDATE_STATES)
@@ -221,7 +226,7 @@ static void predict(const struct file *file, const struct setting *setting, cons
         result->predicted = predict_layer_state_bytes(setting);
     else if (result->quantity == VALIDATE_ACTIVATIONS)
         result->predicted = predict_activation_bytes(setting);
-    else if (result->quantity >= VALIDATE_LAYER_FORWARD)
+    else if (layer)
         result->predicted =
             predict_layer_s(setting, device, result->quantity == VALIDATE_LAYER_FORWARD ? PASS_FORWARD : PASS_BACKWARD);
     else

@@ -23,6 +23,7 @@ enum validate_quantity {
     VALIDATE_FITTED,         /* 1 if the run fitted into memory, 0 if it ran out; the row gives no quantity above */
     VALIDATE_LAYER_FORWARD,  /* time of one layer on one GPU, including its tensor-parallel collectives [s] */
     VALIDATE_LAYER_BACKWARD, /* the same for the backward pass, including recomputation [s] */
+    VALIDATE_SPAN, /* from the first forward to the end of the last backward, with measured times of passes [s] */
     VALIDATE_N_QUANTITIES
 };
 

@@ -58,7 +58,7 @@ bool setting_is_key(const char *column)
                                         "data.global_batch",
                                         "data.global_batch_tokens"};
     bool is = is_of_row(column) || begins(column, "fused.") || begins(column, "plan.") || begins(column, "platform.") ||
-              begins(column, "communication.");
+              begins(column, "communication.") || begins(column, "replay.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is = is || strcmp(column, names[i]) == 0;
     return is;
@@ -158,8 +158,14 @@ static bool set_scenario_keys(struct reading *reading)
         ok = set(reading, fixed[i][0], fixed[i][1]) && ok;
     for (int32_t i = 0; i < measured->n_columns; i++) {
         const char *column = measured->columns[i], *value = cell(reading, column);
-        char path[2 * SCHEMA_WORD_BYTES];
+        char path[2 * SCHEMA_WORD_BYTES], file[2 * SCHEMA_TEXT_BYTES];
         snprintf(path, sizeof path, "%s%.64s", begins(column, "plan.") ? entry : "", column);
+        if (strcmp(column, "replay.file") == 0 && *value != '\0' && *value != '/') { /* it is beside the table */
+            const char *slash = strrchr(measured->path, '/');
+            int folder = slash != NULL ? (int)(slash - measured->path) + 1 : 0;
+            snprintf(file, sizeof file, "%.*s%.500s", folder, measured->path, value);
+            value = file;
+        }
         if (*value != '\0' && setting_is_key(column) && !is_of_row(column) && strcmp(column, "model") != 0)
             ok = set(reading, path, value) && ok;
     }
@@ -247,7 +253,7 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     bool ok = set_scenario_keys(reading);
     ok = scenario_read_keys(&reading->document, &cache, &scenario, reading->err) && ok;
     cache_free(&cache);
-    ok = ok && read_platform(reading, &scenario);
+    ok = ok && read_platform(reading, &scenario) && scenario_read_replay(&scenario, reading->err);
     scenario.model = setting->scenario.model;
     struct error wrong = {0};
     if (ok && reading->err->status == ERROR_NONE && !scenario_check(&scenario, &wrong))
@@ -258,6 +264,8 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
         setting->scenario.document = (struct document){0};
         setting->scenario.systems = NULL;
         setting->scenario.n_systems = 0;
+        scenario.replay.n_steps = 0; /* the setting has them */
+        scenario.replay.steps = NULL;
     }
     scenario_free(&scenario);
     return ok;

@@ -9,8 +9,8 @@
 #include "base/nearest.h"
 #include "validate/cause.h"
 
-static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv",
-                                      "memory.csv",        "public.csv",        "public_memory.csv"};
+static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv",
+                                      "public.csv",        "public_memory.csv", "replay.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 /** A filter "COLUMN=VALUE". */
@@ -161,6 +161,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
             settings[at].scenario.pressure = validate->pressure; /* for predict_result.tight */
             if (result->reason[0] == '\0')
                 ok = row_predict(&files->files[i], row, &files->causes, &settings[at], result, err);
+            replay_free(&settings[at].scenario.replay);
             at++;
         }
     free(settings);
