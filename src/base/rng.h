@@ -7,7 +7,16 @@
 #include <stdint.h>
 
 /** Purpose of the numbers. With equal seeds and iterations, each purpose gets other numbers. */
-enum rng_stream { RNG_LENGTHS, RNG_TEST, RNG_WLB_TRIALS, RNG_DYNAPIPE_ORDERS, RNG_FAULTS, RNG_FAILURES, RNG_DATES };
+enum rng_stream {
+    RNG_LENGTHS,
+    RNG_TEST,
+    RNG_WLB_TRIALS,
+    RNG_DYNAPIPE_ORDERS,
+    RNG_FAULTS,
+    RNG_FAILURES,
+    RNG_DATES,
+    RNG_DOCUMENT_ORDER
+};
 
 struct rng;
 
