@@ -20,6 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 TRUSTED = ("A", "A-")
+NAMES = ("bias", "between", "within", "deviation")
 P95 = statistics.NormalDist().inv_cdf(0.95)
 ERRORS_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -27,14 +28,15 @@ ERRORS_HEAD = """\
 # the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
 source: >-
   throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
-  rows, as `slimsim validate` predicts it
+  rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any trust
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
 # The range of the measured runs, by model/validation/range.py. A report names what lies outside.
 source: >-
   {} training runs of model/validation/training_*.csv whose throughput `slimsim validate` compares; their sequences all
-  have the same length, and best-fit packs whole ones
+  have the same length, and best-fit packs whole ones. The other systems, and varying lengths, are those of {} runs of
+  varying.csv
 """
 
 
@@ -46,17 +48,22 @@ def compared(names="training_*.csv"):
     return [row for row in rows if not row.get("skip") and any(row.get(column) for column in MEASURED)]
 
 
+def varying():
+    """The runs of varying lengths that are compared by themselves."""
+    return [row for row in compared("varying.csv") if row["system"] and row["compared"] != "ratio"]
+
+
 def text():
-    rows = compared()
+    rows, others = compared(), varying()
     frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
     gpus = max(int(row["platform.nodes"]) * int(row["platform.gpus_per_node"]) for row in rows)
     lines = [f"devices: {' '.join(sorted({row['device'] for row in rows}))}",
              f"frameworks: {' '.join(frameworks)}",
-             "systems: best-fit",
-             "varying_lengths: false",
+             f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
+             f"varying_lengths: {str(bool(others)).lower()}",
              f"gpus: {gpus}"]
     lines += [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
-    return HEAD.format(len(rows)) + "\n".join(lines) + "\n"
+    return HEAD.format(len(rows), len(others)) + "\n".join(lines) + "\n"
 
 
 def source_of(text):
@@ -74,6 +81,15 @@ def sources_of(report):
             run = (found["error"], row["framework"], found["device"], int(row["data.context"]), int(row["plan.cp"] or 1))
             sources.setdefault(source_of(row["source"]), []).append(run)
     return dict(sorted(sources.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def varying_of(report):
+    """Errors of the runs with varying lengths, by source."""
+    rows, sources = {row["id"]: row for row in varying()}, {}
+    for found in report["rows"]:
+        if found["row"] in rows and found["quantity"] == "tokens/s/GPU":
+            sources.setdefault(source_of(rows[found["row"]]["source"]), []).append(found["error"])
+    return sources
 
 
 def model_of(sources):
@@ -111,7 +127,10 @@ def errors_text(report):
     lists = {name: [run[0] for run in runs] for name, runs in sources.items()}
     far = distances(sources)
     lines = [f"rows: {len(far)}", f"sources: {len(sources)}"]
-    lines += [f"{name}: {value:.4f}" for name, value in zip(("bias", "between", "within", "deviation"), model_of(lists.values()))]
+    lines += [f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(lists.values()))]
+    varied = varying_of(report)
+    numbers = ", ".join(f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(varied.values())))
+    lines.append(f"varying: {{rows: {sum(map(len, varied.values()))}, sources: {len(varied)}, {numbers}}}")
     held = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (P95, 1)]
     lines += [f"held: {{p5_to_p95: {held[0]:.3f}, one_deviation: {held[1]:.3f}}}", "errors:"]
     for name, errors in lists.items():
