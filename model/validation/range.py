@@ -6,6 +6,7 @@ far predictions are off, from errors by source (docs/model.md, "How sure", has t
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
+    slimsim validate --json | range.py --varying                          runs with varying lengths, by group and source
     range.py --reserve                                                    reserve_most of model/memory_pressure.yaml
 """
 import argparse
@@ -139,6 +140,28 @@ def errors_text(report):
     return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 
+def varying_text(report):
+    """A line for each group and source of varying.csv: errors of its runs, and how far gains of its pairs are off."""
+    with open(HERE / "varying.csv", newline="") as file:
+        rows = {row["id"]: row for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+    place = {name: (row["group"], source_of(row["source"])) for name, row in rows.items()}
+    alone = {row["id"] for row in varying()}
+    text = ""
+    for key in dict.fromkeys(place.values()):
+        found = [row for row in report["rows"] if place.get(row["row"]) == key]
+        runs = [abs(row["error"]) for row in found if row["row"] in alone]
+        peaks = [abs(row["error"]) for row in found if row["quantity"] == "max_memory_allocated"]
+        gains = [(pair["measured_gain"], pair["predicted_gain"]) for pair in report["pairs"] if place.get(pair["row"]) == key]
+        text += "; ".join((*key, *(f"{len(errors)} {name}, mean error {100 * statistics.mean(errors):.1f}%"
+                                   for name, errors in (("runs", runs), ("peaks", peaks)) if errors)))
+        if gains:
+            off = statistics.median(abs(measured - predicted) for measured, predicted in gains)
+            right = sum(measured * predicted > 0 for measured, predicted in gains)
+            text += f"; {right} of {len(gains)} pairs right, gains off by {100 * off:.1f} points"
+        text += "\n"
+    return text
+
+
 def reserves():
     """Reserved over allocated memory, less 1, of the measured steps that are not padded and in no CUDA graph, sorted."""
     with open(HERE / "steps.csv", newline="") as file:
@@ -158,5 +181,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--errors", action="store_true", help="read `slimsim validate --json` and print model_error.yaml")
     parser.add_argument("--reserve", action="store_true", help="print what PyTorch's allocator reserved in measured steps")
+    parser.add_argument("--varying", action="store_true", help="read `slimsim validate --json`, print runs with varying lengths by source")
     asked = parser.parse_args()
-    sys.stdout.write(errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())
+    sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else
+                     errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())
