@@ -185,7 +185,8 @@ bool hand_same_plan(const struct plan *a, const struct plan *b)
         a->n_nodes != b->n_nodes || a->n_resolved != b->n_resolved || a->gap != b->gap ||
         a->delayed_tokens != b->delayed_tokens || a->n_delayed != b->n_delayed || a->n_carried != b->n_carried ||
         !same(a->delayed, b->delayed, a->n_delayed, sizeof(int32_t)) ||
-        !same(a->carried_tokens, b->carried_tokens, a->n_carried, sizeof(int32_t)))
+        !same(a->carried_tokens, b->carried_tokens, a->n_carried, sizeof(int32_t)) || a->n_padded != b->n_padded ||
+        !same(a->real_tokens, b->real_tokens, a->n_padded, sizeof(int32_t)))
         return false;
     for (int32_t i = 0; i < a->n_phases; i++)
         if (!same_phase(&a->phases[i], &b->phases[i]))

@@ -59,7 +59,8 @@ class Validation(unittest.TestCase):
         rows = [row for row in json.loads(report.stdout)["rows"] if not row["calib"] and "group" not in row]
         told = {}
         self.assertRegex(lines[-2], r"^runs of groups fit: \d+ of \d+ right$")
-        for line in lines[1:-2]:
+        self.assertRegex(" ".join(lines[-4:-2]), r"^pairs: .* points in the median$")
+        for line in lines[1:-4]:
             name, n, mean, bias, worst, row, near, of = re.fullmatch(
                 r"(.*?) +(\d+) +(\S+)% +(\S+)% +(\S+)%  (\S+) +(\d+) of (\d+)", line).groups()
             self.assertEqual(n, of)

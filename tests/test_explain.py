@@ -103,6 +103,17 @@ class Explain(unittest.TestCase):
                 self.assertAlmostEqual(explained[label]["gain_if_free"][key], gain, delta=1e-4)
         self.assertEqual(explained["best-fit"]["gain_if_free"]["pcie"], 0)
 
+    def test_gain__of_padding_is_a_run_that_pads_no_document(self):
+        """Both systems have one random order, so without its padding one is the other."""
+        plan = "plan: {tp: 2, pp: 2}, knobs: {micro_batch: 3}"
+        scenario = scenario_of("random", [f"{{name: padded, {plan}}}", f"{{name: padding-free, {plan}}}"])
+        explained, ran = explain(scenario, "engine=critical-path"), simulate(scenario, "engine=critical-path")
+        gain = ran["padded"]["critical_path_mean_s"] / ran["padding-free"]["critical_path_mean_s"] - 1
+        self.assertGreater(gain, 0.1)
+        self.assertAlmostEqual(explained["padded"]["gain_if_free"]["padding"], gain, delta=1e-9)
+        rate = [ran[label]["tokens_per_s"] for label in ("padding-free", "padded")]
+        self.assertAlmostEqual(rate[0] / rate[1], 1 + gain, delta=1e-9)  # only real tokens count
+
     def test_gain__of_latency_equals_a_device_without_it(self):
         """The plan of best-fit does not depend on the device."""
         scenario = write("small.yaml", SMALL)

@@ -10,18 +10,21 @@
 #include "harness.h"
 #include "scenario_fixture.h"
 
-static const char numbers[] = "rows: 30\nsources: 4\nbias: 0.03\nbetween: 0.03\nwithin: 0.02\ndeviation: 0.04\n";
+static const char numbers[] =
+    "rows: 30\nsources: 4\nbias: 0.03\nbetween: 0.03\nwithin: 0.02\ndeviation: 0.04\n"
+    "varying: {rows: 12, sources: 3, bias: 0.2, between: 0.06, within: 0.1, deviation: 0.08}\n";
 static const char range[] = "source: a test\ndevices: h100-sxm h800\nframeworks: nemo\nsystems: best-fit\n"
-                            "varying_lengths: false\ngpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n";
+                            "gpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n";
 
 /** Write both files to a data folder and look the error of a scenario up. */
-static bool look_up(const char *errors, const struct scenario *scenario, int64_t cp, struct model_error *error,
-                    struct error *err)
+static bool look_up(const char *errors, bool varying, const struct scenario *scenario, int64_t cp,
+                    struct model_error *error, struct error *err)
 {
-    char *folder = strdup(fixture_data("model_error")), text[512];
+    char *folder = strdup(fixture_data("model_error")), text[1024];
     snprintf(text, sizeof text, "source: a test\n%sheld: {p5_to_p95: 0.9}\nerrors: [{source: a, rows: 30}]\n", errors);
     fixture_write("model_error/model/model_error.yaml", text);
-    fixture_write("model_error/model/validated_range.yaml", range);
+    snprintf(text, sizeof text, "%svarying_lengths: %s\n", range, varying ? "true" : "false");
+    fixture_write("model_error/model/validated_range.yaml", text);
     *err = (struct error){0};
     bool ok = model_error_read(folder, scenario, cp, error, err);
     free(folder);
@@ -41,7 +44,7 @@ static struct model_error error_of(const struct scenario *scenario, int64_t cp)
 {
     struct model_error error;
     struct error err;
-    CHECK_TRUE(look_up(numbers, scenario, cp, &error, &err));
+    CHECK_TRUE(look_up(numbers, false, scenario, cp, &error, &err));
     CHECK_TEXT(err.text, "");
     return error;
 }
@@ -77,6 +80,22 @@ TEST(model_error__is_wider_outside_the_measured_runs)
     CHECK_TEXT(error.basis, "30 measured runs of 4 sources, wider for varying lengths, device, framework, context, cp");
 }
 
+/* Runs with varying lengths have a bias and a deviation of their own: sqrt(0.08^2 + 0.06^2) is 0.1 for a new framework.
+ */
+TEST(model_error__is_that_of_varying_lengths)
+{
+    struct scenario scenario = scenario_of("fsdp2", "h800", "github", 4096),
+                    fixed = scenario_of("nemo", "h800", "fixed", 1);
+    struct model_error error;
+    struct error err;
+    CHECK_TRUE(look_up(numbers, true, &scenario, 1, &error, &err));
+    CHECK_CLOSE(error.bias, 0.2, 1e-15);
+    CHECK_CLOSE(error.deviation, 0.1, 1e-14);
+    CHECK_TEXT(error.basis, "12 measured runs of 3 sources with varying lengths, wider for framework");
+    CHECK_TRUE(look_up(numbers, true, &fixed, 1, &error, &err));
+    CHECK_CLOSE(error.bias, 0.03, 1e-15);
+}
+
 /* A 95th percentile of the normal law lies 1.644854 deviations off, so 1000 / (1.03 +- 0.0657941). */
 TEST(model_error__has_a_range_of_measured_rates)
 {
@@ -93,7 +112,7 @@ TEST(model_error__refuses_unknown_and_missing_keys)
     struct scenario scenario = scenario_of("nemo", "h800", "fixed", 4096);
     struct model_error error;
     struct error err;
-    CHECK_TRUE(!look_up("rows: 8\nsources: 2\nbais: 0.01\n", &scenario, 1, &error, &err));
+    CHECK_TRUE(!look_up("rows: 8\nsources: 2\nbais: 0.01\n", false, &scenario, 1, &error, &err));
     CHECK_CONTAINS(err.text, "bais");
     CHECK_CONTAINS(err.text, "deviation");
 }

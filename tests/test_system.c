@@ -136,7 +136,8 @@ static void check_lower_bounds(const struct training_system *system, const struc
                    "lower_bound_s of the request bounds its plan", of, &err);
 }
 
-/* A system whose samples are whole has no other slices, and each sample is in one micro-batch of each pass. */
+/* A system whose samples are whole has no other slices, and each sample is in one micro-batch of each pass. Padding may
+ * follow a sample. */
 static void check_whole_samples(const struct hand_request *hand, const struct plan *plan, const char *of)
 {
     struct error err = {0};
@@ -149,7 +150,8 @@ static void check_whole_samples(const struct hand_request *hand, const struct pl
                     struct slice slice = partition->slices[k];
                     int32_t late = slice.sample - hand->batch.n_samples;
                     int32_t tokens = late < 0 ? hand->batch.tokens[slice.sample] : plan->carried_tokens[late];
-                    whole = whole && slice.begin == 0 && slice.end == tokens;
+                    whole =
+                        whole && slice.begin == 0 && slice.end >= tokens && (slice.end == tokens || plan->n_padded > 0);
                 }
                 for (int32_t k = 0; k < partition->n_micro_batches; k++)
                     whole = whole && partition->micro_batches[k].group < 0;

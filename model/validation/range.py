@@ -6,6 +6,7 @@ far predictions are off, from errors by source (docs/model.md, "How sure", has t
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
+    slimsim validate --json | range.py --varying                          runs with varying lengths, by group and source
     range.py --reserve                                                    reserve_most of model/memory_pressure.yaml
 """
 import argparse
@@ -20,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 TRUSTED = ("A", "A-")
+NAMES = ("bias", "between", "within", "deviation")
 P95 = statistics.NormalDist().inv_cdf(0.95)
 ERRORS_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -27,14 +29,15 @@ ERRORS_HEAD = """\
 # the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
 source: >-
   throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
-  rows, as `slimsim validate` predicts it
+  rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any trust
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
 # The range of the measured runs, by model/validation/range.py. A report names what lies outside.
 source: >-
   {} training runs of model/validation/training_*.csv whose throughput `slimsim validate` compares; their sequences all
-  have the same length, and best-fit packs whole ones
+  have the same length, and best-fit packs whole ones. The other systems, and varying lengths, are those of {} runs of
+  varying.csv
 """
 
 
@@ -46,17 +49,22 @@ def compared(names="training_*.csv"):
     return [row for row in rows if not row.get("skip") and any(row.get(column) for column in MEASURED)]
 
 
+def varying():
+    """The runs of varying lengths that are compared by themselves."""
+    return [row for row in compared("varying.csv") if row["system"] and row["compared"] != "ratio"]
+
+
 def text():
-    rows = compared()
+    rows, others = compared(), varying()
     frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
     gpus = max(int(row["platform.nodes"]) * int(row["platform.gpus_per_node"]) for row in rows)
     lines = [f"devices: {' '.join(sorted({row['device'] for row in rows}))}",
              f"frameworks: {' '.join(frameworks)}",
-             "systems: best-fit",
-             "varying_lengths: false",
+             f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
+             f"varying_lengths: {str(bool(others)).lower()}",
              f"gpus: {gpus}"]
     lines += [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
-    return HEAD.format(len(rows)) + "\n".join(lines) + "\n"
+    return HEAD.format(len(rows), len(others)) + "\n".join(lines) + "\n"
 
 
 def source_of(text):
@@ -74,6 +82,15 @@ def sources_of(report):
             run = (found["error"], row["framework"], found["device"], int(row["data.context"]), int(row["plan.cp"] or 1))
             sources.setdefault(source_of(row["source"]), []).append(run)
     return dict(sorted(sources.items(), key=lambda item: (-len(item[1]), item[0])))
+
+
+def varying_of(report):
+    """Errors of the runs with varying lengths, by source."""
+    rows, sources = {row["id"]: row for row in varying()}, {}
+    for found in report["rows"]:
+        if found["row"] in rows and found["quantity"] == "tokens/s/GPU":
+            sources.setdefault(source_of(rows[found["row"]]["source"]), []).append(found["error"])
+    return sources
 
 
 def model_of(sources):
@@ -111,13 +128,38 @@ def errors_text(report):
     lists = {name: [run[0] for run in runs] for name, runs in sources.items()}
     far = distances(sources)
     lines = [f"rows: {len(far)}", f"sources: {len(sources)}"]
-    lines += [f"{name}: {value:.4f}" for name, value in zip(("bias", "between", "within", "deviation"), model_of(lists.values()))]
+    lines += [f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(lists.values()))]
+    varied = varying_of(report)
+    numbers = ", ".join(f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(varied.values())))
+    lines.append(f"varying: {{rows: {sum(map(len, varied.values()))}, sources: {len(varied)}, {numbers}}}")
     held = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (P95, 1)]
     lines += [f"held: {{p5_to_p95: {held[0]:.3f}, one_deviation: {held[1]:.3f}}}", "errors:"]
     for name, errors in lists.items():
         spread = f", deviation: {statistics.stdev(errors):.4f}" if len(errors) > 1 else ""
         lines.append(f'  - {{source: "{name}", rows: {len(errors)}, mean: {statistics.mean(errors):.4f}{spread}}}')
     return ERRORS_HEAD + "\n".join(lines) + "\n"
+
+
+def varying_text(report):
+    """A line for each group and source of varying.csv: errors of its runs, and how far gains of its pairs are off."""
+    with open(HERE / "varying.csv", newline="") as file:
+        rows = {row["id"]: row for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+    place = {name: (row["group"], source_of(row["source"])) for name, row in rows.items()}
+    alone = {row["id"] for row in varying()}
+    text = ""
+    for key in dict.fromkeys(place.values()):
+        found = [row for row in report["rows"] if place.get(row["row"]) == key]
+        runs = [abs(row["error"]) for row in found if row["row"] in alone]
+        peaks = [abs(row["error"]) for row in found if row["quantity"] == "max_memory_allocated"]
+        gains = [(pair["measured_gain"], pair["predicted_gain"]) for pair in report["pairs"] if place.get(pair["row"]) == key]
+        text += "; ".join((*key, *(f"{len(errors)} {name}, mean error {100 * statistics.mean(errors):.1f}%"
+                                   for name, errors in (("runs", runs), ("peaks", peaks)) if errors)))
+        if gains:
+            off = statistics.median(abs(measured - predicted) for measured, predicted in gains)
+            right = sum(measured * predicted > 0 for measured, predicted in gains)
+            text += f"; {right} of {len(gains)} pairs right, gains off by {100 * off:.1f} points"
+        text += "\n"
+    return text
 
 
 def reserves():
@@ -139,5 +181,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--errors", action="store_true", help="read `slimsim validate --json` and print model_error.yaml")
     parser.add_argument("--reserve", action="store_true", help="print what PyTorch's allocator reserved in measured steps")
+    parser.add_argument("--varying", action="store_true", help="read `slimsim validate --json`, print runs with varying lengths by source")
     asked = parser.parse_args()
-    sys.stdout.write(errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())
+    sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else
+                     errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())

@@ -15,7 +15,8 @@ enum rng_stream {
     RNG_FAULTS,
     RNG_FAILURES,
     RNG_DATES,
-    RNG_JITTER
+    RNG_JITTER,
+    RNG_DOCUMENT_ORDER
 };
 
 struct rng;

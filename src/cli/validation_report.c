@@ -10,6 +10,7 @@
 #include "base/text_table.h"
 #include "cli/command.h"
 #include "trace/trace.h"
+#include "validate/gains.h"
 #include "validate/statistics.h"
 
 _Static_assert(VALIDATE_N_QUANTITIES == 10, "names of quantities in trace/table.c");
@@ -82,7 +83,10 @@ static void add_memory(struct text_table *table, const struct validate_row *row)
         check_asprintf("%s%s%s%s%s%s", exceeded_limit ? "  DOES NOT FIT: " : "",
                        exceeded_limit ? trace_exceeded_limit_names.text[row->exceeded_limit] : "",
                        whole && row->ran_out && validate_misjudged(row) ? "  FITS, THOUGH IT RAN OUT OF MEMORY" : "",
-                       row->calibration ? "  calib" : "", row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
+                       row->calibration  ? "  calib"
+                       : row->ratio_only ? "  only beside its pair"
+                                         : "",
+                       row->assumed[0] != '\0' ? "  assumed: " : "", row->assumed);
     if (whole)
         text_table_cell(table, "%.1f%%", 100 * row->peak_bytes / row->memory_bytes);
     else
@@ -139,6 +143,28 @@ static void print_rows(const struct validate *validate, enum validate_quantity q
     free(rows);
 }
 
+/** Print what pairs of runs gain, in the order of their rows. */
+static void print_pairs(const struct validate *validate)
+{
+    int32_t n;
+    struct validate_pair *pairs = validate_pairs_of(validate, &n);
+    struct text_table table = {0};
+    text_table_columns(&table, ROW_COLUMNS "over<;predicted>10;measured>10;points off>");
+    for (int32_t i = 0; i < n; i++) {
+        const struct validate_row *row = &validate->rows[pairs[i].row];
+        text_table_row(&table, "%s\t%s\t%s\t%s\t%s\t%+.1f%%\t%+.1f%%\t%+.1f", row->id, row->trust, row->source,
+                       row->model, row->pair, 100 * pairs[i].predicted, 100 * pairs[i].measured,
+                       100 * (pairs[i].predicted - pairs[i].measured));
+    }
+    if (n > 0) {
+        puts("gain over the partner");
+        text_table_print(&table, stdout, 0);
+        putchar('\n');
+    }
+    text_table_free(&table);
+    free(pairs);
+}
+
 static void print_skipped(const struct validate *validate)
 {
     int32_t n = 0;
@@ -192,9 +218,15 @@ static void add_groups(struct text_table *table, const struct validate *validate
 {
     struct texts groups = texts_of(validate, group_of);
     for (int32_t i = 0; i < groups.n; i++)
-        if (*groups.text[i] != '\0')
+        if (*groups.text[i] != '\0') {
+            char memory[96];
             add_statistics(table, validate, groups.text[i],
                            (struct validate_group){.quantity = quantity, .group = groups.text[i]});
+            snprintf(memory, sizeof memory, "memory: %s", groups.text[i]);
+            if (quantity == VALIDATE_THROUGHPUT)
+                add_statistics(table, validate, memory,
+                               (struct validate_group){.quantity = VALIDATE_ALLOCATED, .group = groups.text[i]});
+        }
     add_statistics(table, validate, "all groups, trust A and A-",
                    (struct validate_group){.quantity = quantity, .group = "", .full_plan = true});
     texts_free(&groups);
@@ -204,8 +236,8 @@ static void add_groups(struct text_table *table, const struct validate *validate
 static void print_misjudged(const struct validate *validate, bool grouped, bool ran_out)
 {
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
-        if (validate->rows[i].ran_out == ran_out && (validate->rows[i].group[0] != '\0') == grouped &&
-            validate_misjudged(&validate->rows[i]))
+        if (!validate->rows[i].varies && validate->rows[i].ran_out == ran_out &&
+            (validate->rows[i].group[0] != '\0') == grouped && validate_misjudged(&validate->rows[i]))
             printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
     putchar('\n');
 }
@@ -274,6 +306,7 @@ void validation_print(const struct validate *validate)
     struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of);
     for (enum validate_quantity quantity = 0; quantity < VALIDATE_N_QUANTITIES; quantity++)
         print_rows(validate, quantity);
+    print_pairs(validate);
     print_skipped(validate);
     print_summary(validate, &sources, &devices);
     putchar('\n');
@@ -294,6 +327,8 @@ static json_t *row_json(const struct validate_row *row)
     if (row->group[0] != '\0')
         json_object_set_new(json, "group", json_string(row->group));
     json_object_set_new(json, "assumed", json_string(row->assumed));
+    if (row->ratio_only)
+        json_object_set_new(json, "only_beside_pair", json_true());
     if (row->cause[0] != '\0')
         json_object_set_new(json, "cause", json_string(row->cause));
     json_object_set_new(json, "measured", json_real(row->measured));
@@ -327,6 +362,19 @@ static void append_statistics(json_t *list, const struct validate *validate, str
         json_object_set_new(json, "families", json_integer(statistics.n_families));
     }
     json_array_append_new(list, json);
+}
+
+static json_t *pairs_json(const struct validate *validate)
+{
+    int32_t n;
+    struct validate_pair *pairs = validate_pairs_of(validate, &n);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f}", "row", validate->rows[pairs[i].row].id, "over",
+                                              validate->rows[pairs[i].partner].id, "measured_gain", pairs[i].measured,
+                                              "predicted_gain", pairs[i].predicted));
+    free(pairs);
+    return list;
 }
 
 static json_t *outcomes_json(const struct validate *validate, const char *group)
@@ -367,6 +415,7 @@ void validation_print_json(const struct validate *validate)
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
                              "outcomes", outcomes_json(validate, NULL));
     json_object_set_new(root, "groups", of_groups);
+    json_object_set_new(root, "pairs", pairs_json(validate));
     if (validate_outcomes_of(validate, "").n > 0)
         json_object_set_new(root, "outcomes_of_groups", outcomes_json(validate, ""));
     if (validate->unread[0] != '\0')
@@ -395,6 +444,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .quantity = (int32_t)row->quantity,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
+            .only_beside_pair = row->ratio_only,
             .gpus = row->n_gpus,
             .measured = row->measured,
             .predicted = row->predicted,

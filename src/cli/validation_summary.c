@@ -9,6 +9,7 @@
 #include "base/compare.h"
 #include "base/text_table.h"
 #include "trace/table.h"
+#include "validate/gains.h"
 #include "validate/statistics.h"
 
 enum { MOST_GROUPS = 10, NAME = 40 };
@@ -61,7 +62,7 @@ static void add_throughput(struct text_table *table, const struct validate *vali
         const struct validate_row *row = &validate->rows[i];
         number[i] = -1;
         if (row->quantity == VALIDATE_THROUGHPUT && row->reason[0] == '\0' && !row->calibration &&
-            row->group[0] == '\0')
+            row->group[0] == '\0' && !row->varies && !row->ratio_only)
             parts[number[i] = part_of(parts, &n_parts, row)].n++;
     }
     qsort(parts, (size_t)n_parts, sizeof *parts, compare_parts);
@@ -96,6 +97,24 @@ static void add_groups(struct text_table *table, const struct validate *validate
             add_line(table, validate, group, (struct validate_group){.group = group});
     }
     add_line(table, validate, "groups (-v), of trust A, A-", (struct validate_group){.group = "", .full_plan = true});
+    add_line(table, validate, "varying lengths (-v), of trust A, A-",
+             (struct validate_group){.group = "", .full_plan = true, .varies = true});
+    add_line(table, validate, "varying lengths (-v), all", (struct validate_group){.group = "", .varies = true});
+    add_line(table, validate, "varying lengths: max_memory_allocated",
+             (struct validate_group){.quantity = VALIDATE_ALLOCATED, .group = "", .varies = true});
+}
+
+static void print_gains(const struct validate *validate)
+{
+    int32_t n;
+    struct validate_pair *pairs = validate_pairs_of(validate, &n);
+    struct validate_gains gains = validate_gains_of(pairs, n);
+    if (n > 0)
+        printf("pairs: the faster run is predicted faster in %d of %d with a gain above %.0f%%,\n"
+               "  %d of %d others gain as little; gains are off by %.1f points in the median\n",
+               (int)gains.n_ahead, (int)(n - gains.n_null), 100 * GAINS_NULL, (int)gains.n_null_right,
+               (int)gains.n_null, 100 * gains.median);
+    free(pairs);
 }
 
 /** Add the errors of replayed steps, by group. */
@@ -132,6 +151,7 @@ void validation_print_summary(const struct validate *validate)
     add_groups(&table, validate);
     add_replays(&table, validate);
     text_table_print(&table, stdout, 0);
+    print_gains(validate);
     struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, "");
     if (grouped.n > 0)
         printf("runs of groups fit: %d of %d right\n", (int)(grouped.n - grouped.n_false_alarm - grouped.n_missed),

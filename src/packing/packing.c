@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/rng.h"
 #include "bounds/stage_memory.h"
 #include "lengths/batch_memo.h"
 #include "lengths/bins.h"
@@ -119,6 +120,25 @@ void packing_balance(const struct plan_request *request, const double *weight, i
     while (!pack_least_loaded(&items, (int32_t)n_packs, capacity, packing))
         n_packs += multiple;
     free(order);
+}
+
+void packing_random(const struct plan_request *request, int64_t most, struct packing *packing)
+{
+    int32_t n = request->batch->n_samples, *order = check_malloc((size_t)n * sizeof *order);
+    int32_t *pack = check_malloc((size_t)n * sizeof *pack);
+    int64_t multiple = packing_multiple(&request->layout), n_packs = multiple * quotient_up(n, most * multiple);
+    struct rng *rng = rng_create(request->seed, request->iteration, RNG_DOCUMENT_ORDER);
+    for (int32_t i = 0; i < n; i++) { /* Fisher and Yates's shuffle, from the inside out */
+        int64_t at = rng_index(rng, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (int32_t i = 0; i < n; i++)
+        pack[i] = n < n_packs ? i : (int32_t)(i * n_packs / n);
+    take(order, pack, n, (int32_t)n_packs, packing);
+    rng_free(rng);
+    free(order);
+    free(pack);
 }
 
 /* A partition of some weights into k sets, by descending sum. */

@@ -33,6 +33,14 @@ void packing_balance(const struct plan_request *request, const double *weight, i
                      struct packing *packing);
 
 /**
+ * Pack in a random order, drawn by seed and iteration.
+ *
+ * 1. The number of packs is the least multiple of packing_multiple with at most `most` samples in a pack.
+ * 2. Packs differ by at most one sample.
+ */
+void packing_random(const struct plan_request *request, int64_t most, struct packing *packing);
+
+/**
  * Divide n weights into k sets of near-equal sums by Karmarkar-Karp's largest differencing.
  *
  * 1. Each weight begins as a partition of its own.

@@ -450,6 +450,25 @@ static bool check_homes(const struct checking *checking)
     return true;
 }
 
+/* Check that padded samples have the batch's tokens. Then they have the tokens that their slices reach. */
+static bool take_padding(struct checking *checking)
+{
+    const struct plan *plan = checking->plan;
+    for (int32_t i = 0; i < plan->n_padded; i++)
+        if (plan->n_padded > checking->n_samples || plan->real_tokens[i] != checking->tokens[i])
+            return error_set_status(checking->err, ERROR_FAILED, "padded sample %d has not the batch's tokens", i);
+    for (int32_t i = 0; i < plan->n_phases && plan->n_padded > 0; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_partition *forward = &plan->phases[i].pipelines[j].partition[PASS_FORWARD];
+            for (int32_t k = 0; k < forward->n_slices; k++) {
+                struct slice slice = forward->slices[k];
+                if (0 <= slice.sample && slice.sample < plan->n_padded && slice.end > checking->tokens[slice.sample])
+                    checking->tokens[slice.sample] = slice.end;
+            }
+        }
+    return true;
+}
+
 bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *tokens, struct error *err)
 {
     struct checking checking = {.plan = plan, .n_samples = n_samples + plan->n_carried, .stage = -1, .err = err};
@@ -462,7 +481,7 @@ bool plan_check(const struct plan *plan, int32_t n_samples, const int32_t *token
         checking.tokens[i] = i < n_samples ? tokens[i] : plan->carried_tokens[i - n_samples];
         checking.home[i].phase = -1;
     }
-    bool ok = true;
+    bool ok = take_padding(&checking);
     for (; ok && checking.phase < plan->n_phases; checking.phase++)
         ok = check_phase(&checking);
     ok = ok && check_homes(&checking);

@@ -67,6 +67,18 @@ int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *to
     return n_tokens;
 }
 
+int64_t plan_padded_tokens(const struct plan *plan)
+{
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < plan->n_phases && plan->n_padded > 0; i++)
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            const struct plan_partition *forward = &plan->phases[i].pipelines[j].partition[PASS_FORWARD];
+            for (int32_t k = 0; k < forward->n_slices; k++)
+                tokens += forward->slices[k].end - plan->real_tokens[forward->slices[k].sample];
+        }
+    return tokens;
+}
+
 bool plan_offloads(const struct plan_pipeline *pipeline)
 {
     const struct plan_partition *partition = &pipeline->partition[PASS_FORWARD];
@@ -165,6 +177,7 @@ void plan_copy(const struct plan *plan, struct plan *copy)
     copy->phases = copied(plan->phases, plan->n_phases, sizeof *plan->phases);
     copy->delayed = copied(plan->delayed, plan->n_delayed, sizeof *plan->delayed);
     copy->carried_tokens = copied(plan->carried_tokens, plan->n_carried, sizeof *plan->carried_tokens);
+    copy->real_tokens = copied(plan->real_tokens, plan->n_padded, sizeof *plan->real_tokens);
     for (int32_t i = 0; i < plan->n_phases; i++)
         copy_phase(&plan->phases[i], &copy->phases[i]);
 }
@@ -202,5 +215,6 @@ void plan_free(struct plan *plan)
     free(plan->phases);
     free(plan->delayed);
     free(plan->carried_tokens);
+    free(plan->real_tokens);
     *plan = (struct plan){0};
 }

@@ -14,6 +14,7 @@
  * - phases of pipelines with unequal layouts (FlexSP, HotSPa), and the re-sharding before them (HotSPa)
  * - context sharding, recompute and offload per micro-batch (WLB-LLM, ByteScale)
  * - documents that wait for a later iteration, and those that waited
+ * - documents padded to the longest of their micro-batch, with attention on the padding
  *
  * It cannot express two pipelines on the same GPUs (Chimera). State sharding and the kind of context parallelism are in
  * scenario_plan (sharding, cp_type) and hold for all pipelines.
@@ -158,6 +159,9 @@ struct plan {
     int32_t *delayed;       /* these samples, in ascending order */
     int32_t n_carried; /* samples of earlier batches that run now; slices number them from the batch's n_samples on */
     int32_t *carried_tokens; /* tokens of each of them */
+    int32_t n_padded;        /* samples of the batch whose slices run on over padding, which counts as their tokens do;
+                                all or 0 */
+    int32_t *real_tokens;    /* tokens of each of them without its padding */
 };
 
 /** Return the global rank of a position in a pipeline. */
@@ -196,6 +200,9 @@ int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t 
 /** Return the tokens that run: all n_tokens of the batch, less those of delayed samples, plus those of carried ones.
  * tokens: of each sample of the batch. */
 int64_t plan_tokens(const struct plan *plan, int64_t n_tokens, const int32_t *tokens);
+
+/** Return the padding in the forward slices of padded samples. @return 0 if no sample is padded */
+int64_t plan_padded_tokens(const struct plan *plan);
 
 /** Return whether any activations of a pipeline may go to the host. */
 bool plan_offloads(const struct plan_pipeline *pipeline);

@@ -138,13 +138,27 @@ static bool strip_pipeline(struct plan_pipeline *pipeline, enum free_cost withou
     return any;
 }
 
+/** End the slices of padded samples at their real tokens. */
+static void end_at_tokens(const struct plan *plan, struct plan_pipeline *pipeline)
+{
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES && plan->n_padded > 0; pass++)
+        for (int32_t i = 0; i < pipeline->partition[pass].n_slices; i++) {
+            struct slice *slice = &pipeline->partition[pass].slices[i];
+            slice->end = plan->real_tokens[slice->sample];
+        }
+}
+
 /** Remove padding or recomputation from a plan. @return whether there was any */
 static bool strip(struct plan *plan, enum free_cost without)
 {
-    bool any = false;
+    bool any = without == FREE_COST_PADDING && plan_padded_tokens(plan) > 0;
     for (int32_t i = 0; i < plan->n_phases; i++)
-        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
-            any = strip_pipeline(&plan->phases[i].pipelines[j], without) || any;
+        for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
+            struct plan_pipeline *pipeline = &plan->phases[i].pipelines[j];
+            if (without == FREE_COST_PADDING)
+                end_at_tokens(plan, pipeline);
+            any = strip_pipeline(pipeline, without) || any;
+        }
     return any;
 }
 

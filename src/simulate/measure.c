@@ -32,6 +32,7 @@ static void count_forward_micro_batches(const struct plan_partition *partition, 
 
 static void count_micro_batches(const struct plan *plan, struct trace_iteration *row)
 {
+    row->padding_tokens = plan_padded_tokens(plan);
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++) {
             row->pipelines++;

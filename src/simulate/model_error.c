@@ -3,13 +3,29 @@
 
 #include <gsl/gsl_cdf.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "document/schema.h"
 
-#define FIELD(field) offsetof(struct model_error, field)
+/** Errors of all runs, and of those with varying lengths. */
+struct errors {
+    struct model_error fixed, varying;
+};
+
+#define FIELD(field)   offsetof(struct errors, fixed.field)
+#define VARYING(field) offsetof(struct errors, varying.field)
 
 static const struct schema_key keys[] = {
+    {"varying.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with varying lengths",
+     VARYING(rows)},
+    {"varying.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", VARYING(sources)},
+    {"varying.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", VARYING(bias)},
+    {"varying.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
+     VARYING(between)},
+    {"varying.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", VARYING(within)},
+    {"varying.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
+     "standard deviation in a source of varying lengths that nobody has seen", VARYING(deviation)},
     {"rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs", FIELD(rows)},
     {"sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", FIELD(sources)},
     {"bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of predicted / measured - 1, each source once", FIELD(bias)},
@@ -26,8 +42,8 @@ static void widen(const struct validated_range *range, const struct scenario *sc
 {
     error->n_wider = validated_range_respects(range, scenario, cp, error->wider);
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
-    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources", (int)error->rows,
-                        (int)error->sources);
+    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s", (int)error->rows,
+                        (int)error->sources, error->varying ? " with varying lengths" : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
                          i == 0 ? ", wider for " : ", ", error->wider[i]);
@@ -38,11 +54,14 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
 {
     char path[1024];
     struct validated_range range;
+    struct errors errors = {0};
     snprintf(path, sizeof path, "%s/model/model_error.yaml", data_dir);
     *error = (struct model_error){0};
-    if (!schema_read_file(path, keys, sizeof keys / sizeof *keys, others, error, err) ||
+    if (!schema_read_file(path, keys, sizeof keys / sizeof *keys, others, &errors, err) ||
         !validated_range_read(data_dir, &range, err))
         return false;
+    errors.varying.varying = range.varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0;
+    *error = errors.varying.varying ? errors.varying : errors.fixed;
     widen(&range, scenario, cp, error);
     return true;
 }

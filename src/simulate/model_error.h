@@ -13,14 +13,16 @@
 
 enum { MODEL_ERROR_BASIS_BYTES = 256 };
 
-/** Errors of throughput, predicted / measured - 1, in a source that nobody has seen. */
+/** Errors of throughput, predicted / measured - 1, in a source that nobody has seen. Runs with varying lengths have
+ * errors of their own. */
 struct model_error {
     int64_t rows, sources;
+    bool varying;                 /* they are of runs with varying lengths */
     double bias, between, within; /* mean; standard deviations between sources, and within one */
     double deviation;             /* of a run; wider outside the measured range */
     int32_t n_wider;
     const char *wider[RANGE_N_RESPECTS];
-    char basis[MODEL_ERROR_BASIS_BYTES]; /* "406 measured runs of 16 sources, wider for varying lengths, cp" */
+    char basis[MODEL_ERROR_BASIS_BYTES]; /* "406 measured runs of 16 sources, wider for device, cp" */
 };
 
 /** Percentiles of a measured throughput. */
@@ -29,8 +31,8 @@ struct model_interval {
 };
 
 /**
- * Read the errors. The variance grows by that between sources for each respect in which the scenario lies outside the
- * measured range (model/validated_range.yaml).
+ * Read the errors, those of varying lengths if the scenario's lengths vary. The variance grows by that between sources
+ * for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
  *
  * @param cp  largest context-parallel degree of the systems
  * @return    false with err: a file cannot be read

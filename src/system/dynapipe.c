@@ -19,10 +19,11 @@
  * The objective does not count whole micro-batches of a rank. With one stage only memory limits a micro-batch. So there
  * may be fewer than ranks, and a plan with more memory may take longer.
  *
- * Deviates: - Padding is computed in GEMMs, not in attention, as everywhere here. - For the dynamic programming t is
- * the sum of the samples' attention, and the rest interpolated between powers of two tokens. DynaPipe's profiles do the
- * same. The simulation takes the micro-batch itself. - k-means begins at quantiles of t. Encoder-decoder models are
- * left out. - All micro-batches of a stage count by their tokens, and all stages have the memory of the tightest.
+ * Deviates: - Padding is computed in GEMMs, not in attention, as in all systems but `padded`. - For the dynamic
+ * programming t is the sum of the samples' attention, and the rest interpolated between powers of two tokens.
+ * DynaPipe's profiles do the same. The simulation takes the micro-batch itself. - k-means begins at quantiles of t.
+ * Encoder-decoder models are left out. - All micro-batches of a stage count by their tokens, and all stages have the
+ * memory of the tightest.
  *
  * Source: Jiang et al. 2024 (arXiv:2311.10418) and its public code, from a summary of both.
  */

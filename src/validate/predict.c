@@ -105,13 +105,16 @@ static int32_t attention_of(const struct setting *setting, const struct device *
     return (int32_t)attention_choice_fastest(device, seconds);
 }
 
-/** Make the scenario of a row. A bin of best-fit packing holds the whole sequences of one micro-batch. */
+/** Make the scenario of a row. If it names no system, a bin of best-fit packing holds the whole sequences of one
+ * micro-batch. */
 static struct scenario scenario_of(const struct setting *setting, const struct device *device,
                                    struct scenario_system *system)
 {
     struct scenario scenario = setting->scenario;
     scenario.device = *device;
     scenario.attention = attention_of(setting, device);
+    if (setting->varies)
+        return scenario;
     scenario.data.context *= setting->micro_batch;
     scenario.n_systems = 1;
     scenario.systems = system;
@@ -144,12 +147,13 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct scenario_system system;
     struct scenario scenario = scenario_of(setting, device, &system);
     int32_t tokens = (int32_t)setting->scenario.data.context;
-    struct lengths lengths = {.kind = LENGTHS_FILE, .n = 1, .file_tokens = &tokens};
+    struct lengths fixed = {.kind = LENGTHS_FILE, .n = 1, .file_tokens = &tokens}, drawn = {0};
     struct peaks peaks = {setting, result};
     struct point point = {0};
     *result = (struct predict_result){0};
     struct point_options options = {.observer = observe, .context = &peaks};
-    bool ok = point_run(&scenario, &lengths, &options, &point, err);
+    bool ok = (!setting->varies || point_lengths(&scenario, &drawn, err)) &&
+              point_run(&scenario, setting->varies ? &drawn : &fixed, &options, &point, err);
     if (ok) {
         struct trace_summary summary = point_summary_of(&scenario, &point, 0);
         result->time_s = point.systems[0].iterations[0].row.time_s;
@@ -157,7 +161,10 @@ bool predict_run(const struct setting *setting, const struct device *device, str
         result->memory_bytes = point.memory_bytes;
         result->exceeded_limit = summary.exceeded_limit;
         result->tight = summary.tight != 0;
+        for (int32_t i = 0; i < point.systems[0].n_iterations; i++)
+            result->tokens += (double)point.systems[0].iterations[i].row.tokens / point.systems[0].n_iterations;
     }
+    lengths_close(&drawn);
     point_free(&point);
     return ok;
 }

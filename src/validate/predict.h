@@ -10,6 +10,7 @@
 struct predict_result {
     double time_s; /* of the iteration */
     double tokens_per_s_per_gpu;
+    double tokens;            /* of an iteration, mean */
     double peak_bytes;        /* largest peak of any rank */
     double first_stage_bytes; /* largest peak of the first stage */
     double last_stage_bytes;  /* largest peak of the last stage */
@@ -18,7 +19,7 @@ struct predict_result {
     bool tight; /* trace_summary */
 };
 
-/** Simulate one iteration on the critical path. @return false with err if the simulation fails */
+/** Simulate the iterations of a row on the critical path. @return false with err if the simulation fails */
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,
                  struct error *err);
 

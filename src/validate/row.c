@@ -100,23 +100,23 @@ __attribute__((format(printf, 2, 3))) static void doubt(struct setting *setting,
 }
 
 /** Return the tokens a second and GPU that the row's columns give; 0: none. Their order is that of their reliability.
- */
+ * If lengths vary, a step counts as one token until it is simulated. */
 static double measured_throughput(const struct file *file, struct setting *setting)
 {
     enum { N_COLUMNS = 4, N_COMPARED = 3 };
     static const char *const columns[N_COLUMNS] = {"tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu"};
     const struct scenario_data *data = &setting->scenario.data;
     double gpus = platform_n_gpus(&setting->scenario.platform), told[N_COLUMNS] = {0};
-    double flop = formula_flop(file, setting);
+    double flop = formula_flop(file, setting), tokens = (double)(data->global_batch * data->context);
     for (int i = 0; i < N_COLUMNS; i++)
         told[i] = number(file, columns[i]);
     const double values[N_COLUMNS] = {told[0], told[1] / gpus,
-                                      told[2] > 0 ? (double)(data->global_batch * data->context) / told[2] / gpus : 0,
+                                      told[2] > 0 ? (setting->varies ? 1 : tokens) / told[2] / gpus : 0,
                                       flop > 0 ? told[3] * 1e12 / flop : 0};
     int first = 0;
     while (first < N_COLUMNS - 1 && values[first] == 0)
         first++;
-    for (int i = first + 1; i < N_COMPARED; i++)
+    for (int i = first + 1; i < N_COMPARED && !setting->varies; i++)
         if (values[i] > 0 && fabs(values[i] / values[first] - 1) > 0.05)
             doubt(setting, "%s is used: %.5g tokens/s/GPU, though %s gives %.5g", columns[first], values[first],
                   columns[i], values[i]);
@@ -183,6 +183,9 @@ static void simulate(const struct file *file, const struct setting *setting, con
     result->predicted = result->quantity == VALIDATE_THROUGHPUT ? predicted.tokens_per_s_per_gpu
                         : result->quantity == VALIDATE_FITTED   ? predicted.exceeded_limit == EXCEEDED_NONE
                                                                 : bytes;
+    if (setting->varies && result->quantity == VALIDATE_THROUGHPUT && *text(file, "tps_per_gpu") == '\0' &&
+        *text(file, "tokens_per_s") == '\0')
+        result->measured *= predicted.tokens;
     result->peak_bytes = predicted.peak_bytes;
     result->memory_bytes = predicted.memory_bytes;
     result->exceeded_limit = predicted.exceeded_limit;
@@ -198,13 +201,16 @@ static void name_row(const struct file *file, struct validate_row *result)
     copy_text(result->id, sizeof result->id, text(file, "id"), "");
     copy_text(result->framework, sizeof result->framework, text(file, "framework"), "");
     copy_text(result->group, sizeof result->group, text(file, "group"), "");
+    copy_text(result->pair, sizeof result->pair, text(file, "pair"), "");
+    result->varies = *text(file, "system") != '\0';
     copy_text(result->source, sizeof result->source, text(file, "source"), "@ ,(");
     copy_text(result->model, sizeof result->model, text(file, model), "");
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
     copy_text(result->reason, sizeof result->reason, text(file, "skip"), "");
-    static const char *const keys[][2] = {{"plan.tp", "TP"},       {"plan.pp", " PP"},           {"plan.vpp", " VPP"},
-                                          {"plan.cp", " CP"},      {"plan.dp", " DP"},           {"data.context", " s"},
-                                          {"micro_batch", " mbs"}, {"data.global_batch", " gbs"}};
+    static const char *const keys[][2] = {
+        {"plan.tp", "TP"},  {"plan.pp", " PP"},     {"plan.vpp", " VPP"},    {"plan.cp", " CP"},
+        {"plan.dp", " DP"}, {"data.context", " s"}, {"micro_batch", " mbs"}, {"data.global_batch", " gbs"},
+        {"system", " "}};
     size_t used = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (*text(file, keys[i][0]) != '\0' && used < sizeof result->plan)
@@ -285,6 +291,7 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
                        : time     ? number(&file, "value_ms") / 1e3
                                   : number(&file, "value_bytes");
     ranks_of(&file);
+    result->ratio_only = choice(&file, "compared", "all|ratio") > 0;
     read_fitted(&file, result);
     if (result->measured == 0 && result->quantity != VALIDATE_FITTED && own.status == ERROR_NONE)
         error_add(&own, "%s:%d: %s", measured->path, (int)measured->lines[row],
@@ -303,8 +310,8 @@ bool row_predict(const struct measured *measured, int32_t row, const struct meas
     struct error unknown = {0};
     if (!device_read(scenario_data_dir(), setting->scenario.device_name, &device, &unknown))
         return error_add(err, "%s:%d: device: %s", measured->path, (int)measured->lines[row], unknown.text);
-    doubt_implausible(setting, &device, result);
     predict(&file, setting, &device, result);
+    doubt_implausible(setting, &device, result);
     copy_text(result->assumed, sizeof result->assumed, setting->assumed, "");
     copy_text(result->device, sizeof result->device, setting->scenario.device_name, "");
     copy_text(result->cause, sizeof result->cause, cause_of(causes, measured, row), "");

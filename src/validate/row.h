@@ -32,6 +32,9 @@ struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
     char framework[64];            /* name in model/framework; "": the row names none */
     char group[64];                /* what the row tests; "": it counts by framework and GPU */
+    char pair[32];                 /* id of the row that it is compared with; "": none */
+    bool varies;                   /* setting.varies */
+    bool ratio_only;               /* its throughput counts only beside its pair's, by the column `compared` */
     char device[64];               /* name in model/gpu; "": the row was not simulated */
     char cause[CAUSE_BYTES];       /* known cause of a wrong prediction (cause.h) */
     char assumed[SETTING_ASSUMED]; /* assumptions about values that the row does not give */

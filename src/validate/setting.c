@@ -12,6 +12,7 @@
 #include "document/library.h"
 #include "scenario/platform_keys.h"
 #include "scenario/scenario_read.h"
+#include "system/system.h"
 
 enum { MOST_TOKENS = 1 << 30 };
 
@@ -54,11 +55,16 @@ bool setting_is_key(const char *column)
                                         "gradient_accumulation",
                                         "cuda_graphs",
                                         "cuda_launch_blocking",
+                                        "system",
+                                        "iterations.measured",
+                                        "data.lengths",
+                                        "data.length_scale",
+                                        "data.long_documents",
                                         "data.context",
                                         "data.global_batch",
                                         "data.global_batch_tokens"};
     bool is = is_of_row(column) || begins(column, "fused.") || begins(column, "plan.") || begins(column, "platform.") ||
-              begins(column, "communication.") || begins(column, "replay.");
+              begins(column, "communication.") || begins(column, "replay.") || begins(column, "knobs.");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         is = is || strcmp(column, names[i]) == 0;
     return is;
@@ -108,16 +114,21 @@ static bool set_model_file(struct reading *reading, const char *name)
     return ok;
 }
 
-/** Set the row's own keys. A row's values replace those of a model's file. */
+/** Set the row's own keys. A row's values replace those of a model's file. The micro-batch of a row with a system is a
+ * knob. */
 static bool set_row_keys(struct reading *reading)
 {
     const struct measured *measured = reading->measured;
+    bool varies = *cell(reading, "system") != '\0';
     bool ok = set(reading, "model", "{name: row, source: row}");
     if (*cell(reading, "model") != '\0')
         ok = set_model_file(reading, cell(reading, "model")) && ok;
+    if (varies)
+        ok = set(reading, "micro_batch", "1") && ok;
     for (int32_t i = 0; i < measured->n_columns; i++) {
         const char *column = measured->columns[i], *value = cell(reading, column);
-        if (*value != '\0' && is_of_row(column) && strcmp(column, "model.name") != 0)
+        if (*value != '\0' && (varies ? begins(column, "model.") : is_of_row(column)) &&
+            strcmp(column, "model.name") != 0)
             ok = set(reading, column, value) && ok;
     }
     return ok;
@@ -139,6 +150,14 @@ static bool read_row_keys(struct reading *reading, struct setting *setting)
     return ok;
 }
 
+/** Set a key of the scenario's system to a cell. */
+static bool set_of_system(struct reading *reading, const char *key, const char *column)
+{
+    char path[2 * SCHEMA_WORD_BYTES];
+    snprintf(path, sizeof path, "%s%.64s", entry, key);
+    return *cell(reading, column) == '\0' || set(reading, path, cell(reading, column));
+}
+
 /** Set the keys of a scenario that no row has, and then those of the row. */
 static bool set_scenario_keys(struct reading *reading)
 {
@@ -158,17 +177,23 @@ static bool set_scenario_keys(struct reading *reading)
         ok = set(reading, fixed[i][0], fixed[i][1]) && ok;
     for (int32_t i = 0; i < measured->n_columns; i++) {
         const char *column = measured->columns[i], *value = cell(reading, column);
-        char path[2 * SCHEMA_WORD_BYTES], file[2 * SCHEMA_TEXT_BYTES];
-        snprintf(path, sizeof path, "%s%.64s", begins(column, "plan.") ? entry : "", column);
-        if (strcmp(column, "replay.file") == 0 && *value != '\0' && *value != '/') { /* it is beside the table */
+        char file[2 * SCHEMA_TEXT_BYTES];
+        bool own = begins(column, "plan.") || begins(column, "knobs.");
+        if (*value == '\0' || !setting_is_key(column) || is_of_row(column) || strcmp(column, "model") == 0 ||
+            strcmp(column, "system") == 0)
+            continue;
+        if (strcmp(column, "replay.file") == 0 && *value != '/') { /* it is beside the table */
             const char *slash = strrchr(measured->path, '/');
             int folder = slash != NULL ? (int)(slash - measured->path) + 1 : 0;
             snprintf(file, sizeof file, "%.*s%.500s", folder, measured->path, value);
-            value = file;
+            ok = set(reading, column, file) && ok;
+            continue;
         }
-        if (*value != '\0' && setting_is_key(column) && !is_of_row(column) && strcmp(column, "model") != 0)
-            ok = set(reading, path, value) && ok;
+        ok = (own ? set_of_system(reading, column, column) : set(reading, column, value)) && ok;
     }
+    if (*cell(reading, "system") != '\0')
+        ok = set_of_system(reading, "name", "system") && set_of_system(reading, "knobs.micro_batch", "micro_batch") &&
+             ok;
     return ok;
 }
 
@@ -255,12 +280,18 @@ static bool read_scenario_keys(struct reading *reading, struct setting *setting)
     cache_free(&cache);
     ok = ok && read_platform(reading, &scenario) && scenario_read_replay(&scenario, reading->err);
     scenario.model = setting->scenario.model;
+    setting->varies = *cell(reading, "system") != '\0';
+    ok = ok && (!setting->varies || system_check_entries(&scenario, reading->err));
     struct error wrong = {0};
     if (ok && reading->err->status == ERROR_NONE && !scenario_check(&scenario, &wrong))
         refuse(reading, &wrong, setting);
     if (ok) {
         setting->plan = scenario.systems[0].plan;
         setting->scenario = scenario;
+    }
+    if (ok && setting->varies)
+        return true;
+    if (ok) {
         setting->scenario.document = (struct document){0};
         setting->scenario.systems = NULL;
         setting->scenario.n_systems = 0;
@@ -282,8 +313,14 @@ bool setting_read(const struct measured *measured, int32_t row, struct setting *
     ok = read_scenario_keys(&reading, setting) && ok;
     struct error wrong = {0};
     reading.err = &wrong;
-    if (ok && setting->refusal[0] == '\0' &&
+    if (ok && setting->refusal[0] == '\0' && !setting->varies &&
         !(count_sequences(&reading, &setting->scenario.data) && check_batch(&reading, setting)))
         refuse(&reading, &wrong, setting);
     return ok;
+}
+
+void setting_free(struct setting *setting)
+{
+    if (setting->varies)
+        scenario_free(&setting->scenario);
 }

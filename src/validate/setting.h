@@ -9,8 +9,9 @@
 enum { SETTING_ASSUMED = 384, SETTING_REFUSAL = 192 }; /* bytes of texts */
 
 struct setting {
-    struct scenario scenario; /* has no device, lengths and systems */
+    struct scenario scenario; /* has no device; it has a document and a system if the row names a system */
     struct scenario_plan plan;
+    bool varies;                   /* the row names a system, which packs the documents of data.lengths */
     int64_t micro_batch;           /* whole sequences of a micro-batch */
     char refusal[SETTING_REFUSAL]; /* why no run can have these keys; "": one can, and the rest holds */
     char assumed[SETTING_ASSUMED]; /* assumptions about values that the row does not give; "; " separates them */
@@ -22,6 +23,7 @@ struct setting {
  * - model.KEY of a model's file
  * - platform.KEY
  * - micro_batch
+ * - system, and its knobs.KEY
  */
 bool setting_is_key(const char *column);
 
@@ -30,11 +32,16 @@ bool setting_is_key(const char *column);
  * a file of model/llm, and model.KEY replaces its values. All sequences have data.context tokens. data.global_batch
  * counts sequences.
  *
+ * A row that names a `system` is a scenario with this system, data.lengths and iterations.measured. Its micro_batch is
+ * the system's knob.
+ *
  * Keys that cannot go together, such as a TP degree that does not divide a node, are a refusal.
  *
  * @param err  {0}
  * @return     false with a line of err for each malformed cell: file, line, key, value and what is allowed
  */
 bool setting_read(const struct measured *measured, int32_t row, struct setting *setting, struct error *err);
+
+void setting_free(struct setting *setting);
 
 #endif

@@ -22,6 +22,7 @@ static bool counts(const struct validate *validate, int32_t i, struct validate_g
     const struct validate_row *row = &validate->rows[i];
     return (group.part == NULL || (group.first <= group.part[i] && group.part[i] < group.end)) &&
            row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
+           !row->ratio_only && (row->varies == group.varies || (group.group != NULL && *group.group != '\0')) &&
            is_of_group(row, group.group) && (group.source == NULL || strcmp(row->source, group.source) == 0) &&
            (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
@@ -148,7 +149,7 @@ struct validate_outcomes validate_outcomes_of(const struct validate *validate, c
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         bool simulated = row->memory_bytes > 0, wrong = validate_misjudged(row);
-        if (!is_of_group(row, group))
+        if (!is_of_group(row, group) || row->varies)
             continue;
         outcomes.n += simulated;
         outcomes.n_ran_out += simulated && row->ran_out;

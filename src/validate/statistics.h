@@ -29,6 +29,7 @@ struct validate_group {
     const char *device; /* NULL: all */
     bool full_plan;     /* only trust A or A- */
     bool calibration;   /* the calibration rows instead of the others */
+    bool varies;        /* the rows of varying lengths instead of the others; a group's name has both */
     /* rows i with first <= part[i] < end; part NULL: all */
     const int32_t *part;
     int32_t first, end;

@@ -9,8 +9,8 @@
 #include "base/nearest.h"
 #include "validate/cause.h"
 
-static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv", "memory.csv",
-                                      "public.csv",        "public_memory.csv", "replay.csv"};
+static const char *const shipped[] = {"training_h100.csv", "training_a100.csv", "layers.csv",  "memory.csv",
+                                      "public.csv",        "public_memory.csv", "varying.csv", "replay.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 /** A filter "COLUMN=VALUE". */
@@ -141,6 +141,27 @@ static bool read_rows(struct files *files, struct setting *settings, struct vali
     return err->status == ERROR_NONE;
 }
 
+/** Refuse a pair that is no row of the files. It may be a row that does not pass. */
+static bool check_pairs(const struct files *files, struct error *err)
+{
+    const char **ids = NULL;
+    int32_t n = 0;
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t row = 0; row < files->files[i].n_rows; row++) {
+            ids = check_realloc(ids, (size_t)(n + 1) * sizeof *ids);
+            ids[n++] = measured_text(&files->files[i], row, "id");
+        }
+    for (int32_t i = 0; i < files->n; i++)
+        for (int32_t row = 0; row < files->files[i].n_rows; row++) {
+            const char *pair = measured_text(&files->files[i], row, "pair");
+            if (*pair != '\0' && !is_among(pair, ids, n))
+                error_add(err, "%s:%d: pair: no row has the id '%.100s'; allowed: the id of a row",
+                          files->files[i].path, (int)files->files[i].lines[row], pair);
+        }
+    free(ids);
+    return err->status == ERROR_NONE;
+}
+
 static bool predict_rows(struct files *files, validate_progress *progress, void *context, struct validate *validate,
                          struct error *err)
 {
@@ -151,7 +172,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
         return refuse_filters(files, err);
     validate->rows = check_calloc((size_t)files->n_rows, sizeof *validate->rows);
     struct setting *settings = check_calloc((size_t)files->n_rows, sizeof *settings);
-    bool ok = read_rows(files, settings, validate, err);
+    bool ok = read_rows(files, settings, validate, err) && check_pairs(files, err);
     for (int32_t i = 0, at = 0; ok && i < files->n; i++)
         for (int32_t row = 0; ok && row < files->files[i].n_rows; row++) {
             if (!passes(files, &files->files[i], row))
@@ -164,6 +185,8 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
             replay_free(&settings[at].scenario.replay);
             at++;
         }
+    for (int32_t i = 0; i < files->n_rows; i++)
+        setting_free(&settings[i]);
     free(settings);
     return ok;
 }
@@ -172,7 +195,7 @@ static bool predict_rows(struct files *files, validate_progress *progress, void 
 static const char known_columns[] = " id trust split skip step_time_s tokens_per_s tps_per_gpu tps_origin mfu_pct "
                                     "hfu_pct tflops_per_gpu layer_fwd_ms layer_bwd_ms metric value_bytes value_ms "
                                     "value_printed flops_formula params_b ranks fitted source notes assumed printed "
-                                    "group graded delivered ";
+                                    "group graded delivered pair compared ";
 
 static bool is_known(const char *column)
 {

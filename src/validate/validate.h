@@ -26,8 +26,9 @@ typedef void validate_progress(void *context, int32_t row, int32_t n_rows);
  * Predict every row. A row with a text in the column `skip`, or whose simulation fails, gets a reason.
  *
  * 1. Throughput is predicted with fixed lengths of data.context tokens, micro-batches of whole sequences and plain 1F1B
- * on the critical path. It is compared with the first value that the row has: tokens a second and GPU, those of the
- * step time, those of the TFLOP/s by the formula that the row names.
+ * on the critical path. A row that names a system runs this system on documents of data.lengths. Throughput is compared
+ * with the first value that the row has: tokens a second and GPU, those of the step time, those of the TFLOP/s by the
+ * formula that the row names.
  * 2. Memory is the largest number of live bytes of any rank. `ranks` may restrict it to the first or last stage. It
  * counts no CUDA context and no rounding of the allocator.
  * 3. `fitted` says whether the run fits: yes or no (out of memory). It is read if there is no measured value.
