@@ -25,14 +25,16 @@ struct training {
 /** Make a training without failures. Measured runs like it are off by this bias and deviation. */
 static void make(struct training *training, double bias, double deviation)
 {
-    char errors[256];
+    static struct scenario_system zero1;
+    char errors[512];
     fixture_data("finish_date");
     snprintf(errors, sizeof errors,
-             "source: a test\nrows: 20\nsources: 2\nbetween: 0.1\nwithin: 0.1\nbias: %.17g\ndeviation: %.17g\n", bias,
-             deviation);
+             "source: a test\nrows: 20\nsources: 2\nbetween: 0.1\nwithin: 0.1\nbias: %.17g\ndeviation: %.17g\n"
+             "varying: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: %.17g, deviation: %.17g}\n",
+             bias, deviation, bias, deviation);
     fixture_write("finish_date/model/model_error.yaml", errors);
     fixture_write("finish_date/model/validated_range.yaml",
-                  "source: a test\ndevices: h800\nframeworks: nemo\nsystems: best-fit\nvarying_lengths: true\n"
+                  "source: a test\ndevices: h800\nframeworks: nemo\nsystems: best-fit\nvarying_lengths: zero1\n"
                   "gpus: 32\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n");
     *training = (struct training){.question = {.tokens = 1e12, .n_offers = 1, .offers = &training->offer},
                                   .candidate = {.row = {.nodes = 4,
@@ -46,6 +48,8 @@ static void make(struct training *training, double bias, double deviation)
     training->candidate.row.days = days_0;
     struct scenario *scenario = &training->offer.scenario;
     strcpy(scenario->data.lengths, "github");
+    scenario->systems = &zero1;
+    scenario->n_systems = 1;
     scenario->measured = 8;
     scenario->seed = 1;
     strcpy(scenario->device.name, "h800");

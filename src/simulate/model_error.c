@@ -60,7 +60,7 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
     if (!schema_read_file(path, keys, sizeof keys / sizeof *keys, others, &errors, err) ||
         !validated_range_read(data_dir, &range, err))
         return false;
-    errors.varying.varying = range.varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0;
+    errors.varying.varying = validated_range_varies(&range, scenario);
     *error = errors.varying.varying ? errors.varying : errors.fixed;
     widen(&range, scenario, cp, error);
     return true;

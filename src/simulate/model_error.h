@@ -31,7 +31,7 @@ struct model_interval {
 };
 
 /**
- * Read the errors, those of varying lengths if the scenario's lengths vary. The variance grows by that between sources
+ * Read the errors, those of varying lengths if validated_range_varies. The variance grows by that between sources
  * for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
  *
  * @param cp  largest context-parallel degree of the systems

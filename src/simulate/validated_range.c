@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "document/schema.h"
+#include "trace/table.h"
 
 #define FIELD(field) offsetof(struct validated_range, field)
 #define LARGEST(name, unit, meaning)                                                                                   \
@@ -18,7 +19,8 @@ static const struct schema_key keys[] = {
     {"devices", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "devices of the runs, separated by blanks", FIELD(devices)},
     {"frameworks", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "frameworks of the runs", FIELD(frameworks)},
     {"systems", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "training systems of the runs", FIELD(systems)},
-    {"varying_lengths", SCHEMA_BOOL, "-", 0, 0, NULL, NULL, "whether lengths vary in any run", FIELD(varying_lengths)},
+    {"varying_lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
+     "shardings of the runs whose lengths vary, separated by blanks", FIELD(varying_lengths)},
     {"windows", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "whether a model of any run has sliding windows",
      FIELD(windows)},
     LARGEST(gpus, "GPUs", "most GPUs of a run"),
@@ -35,6 +37,20 @@ bool validated_range_read(const char *data_dir, struct validated_range *range, s
     snprintf(path, sizeof path, "%s/model/validated_range.yaml", data_dir);
     *range = (struct validated_range){0};
     return schema_read_file(path, keys, sizeof keys / sizeof *keys, NULL, range, err);
+}
+
+static bool varies(const struct scenario *scenario)
+{
+    return strcmp(scenario->data.lengths, "fixed") != 0;
+}
+
+bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario)
+{
+    bool measured = varies(scenario) && scenario->n_systems > 0;
+    for (int32_t i = 0; i < scenario->n_systems; i++)
+        measured = measured &&
+                   text_has_word(range->varying_lengths, trace_sharding_names.text[scenario->systems[i].plan.sharding]);
+    return measured;
 }
 
 /** The items so far. */
@@ -114,7 +130,7 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     struct items list = {.at = items};
     if (scenario->replay.n_steps > 0)
         add(&list, "replayed passes");
-    if (!range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0)
+    if (varies(scenario) && !validated_range_varies(range, scenario))
         add(&list, "varying lengths");
     if (!range->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
@@ -139,7 +155,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         const char *name;
         bool outside;
     } respects[RANGE_N_RESPECTS] = {
-        {"varying lengths", !range->varying_lengths && strcmp(scenario->data.lengths, "fixed") != 0},
+        {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario)},
         {"device", !text_has_word(range->devices, scenario->device.name)},
         {"framework", !text_has_word(range->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > range->context},

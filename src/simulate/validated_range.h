@@ -8,12 +8,17 @@
 /** The range of the measured runs. Names are separated by blanks, and numbers are the largest. */
 struct validated_range {
     char source[512], devices[512], frameworks[512], systems[512];
-    bool varying_lengths, windows;
+    char varying_lengths[512]; /* shardings of the runs whose lengths vary */
+    bool windows;
     int64_t gpus, tp, pp, vpp, cp, context;
 };
 
 /** @return false with err: the file cannot be read */
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err);
+
+/** Return whether a scenario's lengths vary, and runs with varying lengths were measured for the sharding of all its
+ * systems. */
+bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario);
 
 enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 
