@@ -178,7 +178,7 @@ class Compare(unittest.TestCase):
                 self.assertAlmostEqual(side["model_interval"][key] / measured, 1, places=6)
         a, b = ("{p5:,.0f} to {p95:,.0f}".format(**result[side]["model_interval"]) for side in "ab")
         wider = ", ".join(result["a"]["model_error"]["wider"])
-        self.assertEqual(wider, "framework, cp")
+        self.assertEqual(wider, "varying lengths, framework, cp")
         self.assertIn(f"tokens/s/GPU by the model's error, p5 to p95: A {a} (wider for {wider}); B {b} (wider for {wider}) all", text)
 
     def test_mistakes_are_named(self):
