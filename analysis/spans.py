@@ -72,10 +72,15 @@ class Walk:
         return close[ring], send[ring]
 
     def joins(self, edges):
-        """{task: end of the SYNC behind passes of zero2 or zero3 for which it waits}"""
-        before = self.tasks[edges["from_task"]]
-        join = (before["kind"] == self.kind["sync"]) & (before["purpose"] == self.purpose["shards"])
-        return dict(zip(edges["to_task"][join], before["finish_s"][join]))
+        """{task: ends of the last pass and of the SYNC behind it, of zero2 or zero3, for which it waits}"""
+        before, behind = self.tasks[edges["from_task"]], self.tasks[edges["to_task"]]
+        joins, shards = ((rows["kind"] == self.kind["sync"]) & (rows["purpose"] == self.purpose["shards"])
+                         for rows in (before, behind))
+        last_s = numpy.zeros(len(self.tasks))
+        passes = shards & (before["purpose"] != self.purpose["shards"])
+        numpy.maximum.at(last_s, edges["to_task"][passes], before["finish_s"][passes])
+        return {task: (last_s[sync], self.tasks["finish_s"][sync])
+                for sync, task in zip(edges["from_task"][joins], edges["to_task"][joins])}
 
     def latest(self, groups, n, chosen, ring_chosen):
         """Per group of ranks, the end of its last chosen pass or ring; 0 if there is none."""
@@ -119,9 +124,10 @@ class Walk:
         now_s = {i: marks.begin_s for i, marks in self.marks.items()}
         for i, number, begins in rows:
             spans, start_s, finish_s = found[self.ranks[i]], self.tasks["start_s"][begins], self.tasks["finish_s"][number]
-            if number == begins and self.joined_s.get(number, 0) > now_s[i]:
-                spans.append(Span(now_s[i], self.joined_s[number], REPLICAS, None))
-                now_s[i] = self.joined_s[number]
+            for until_s, what in zip(self.joined_s.get(number, ()), (REPLICAS, SYNC)) if number == begins else ():
+                if until_s > now_s[i]:
+                    spans.append(Span(now_s[i], until_s, what, None))
+                    now_s[i] = until_s
             spans += self.idle(i, now_s[i], start_s)
             now_s[i] = max(now_s[i], start_s)
             spans += self.work(self.tasks[number], now_s[i], finish_s)

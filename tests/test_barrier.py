@@ -71,5 +71,20 @@ class Barrier(unittest.TestCase):
                     self.assertAlmostEqual(sum_of_maxima(ranks) / mine["finish_s"][work].max(), 1, delta=1e-3)
 
 
+    def test_groups_of_shards__share_nics_once(self):
+        """Groups of 8 shards fill nodes, so only gradients among groups leave them. All 8 GPUs send at once, and costs
+        divide the NICs that they share. SimGrid divides no further."""
+        text = SCENARIO.format(lengths="github").replace("critical-path", "both").replace("16Ki", "2Ki").replace("full\n", "summary\n")
+        text = text.replace("h100-2x8", "{nodes: 4, gpus_per_node: 8, nic: 5GBps}")
+        entry = "  - {name: padding-free, knobs: {micro_batch: 1}, plan: {tp: 1, pp: 1, cp: 1, sharding: zero3, shard_group: 8}}\n"
+        for nics in (8, 4, 1):
+            folder = fresh("nics")
+            done = run("run", write("nics.yaml", text + entry), "-o", folder, "--set", f"platform.nics_per_node={nics}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with h5py.File(folder / "barrier.h5") as file:
+                row = file["summary"][0]
+            self.assertAlmostEqual(row["simgrid_mean_s"] / row["critical_path_mean_s"], 1, delta=1e-9)
+
+
 if __name__ == "__main__":
     unittest.main()

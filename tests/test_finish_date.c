@@ -25,7 +25,6 @@ struct training {
 /** Make a training without failures. Measured runs like it are off by this bias and deviation. */
 static void make(struct training *training, double bias, double deviation)
 {
-    static struct scenario_system zero1;
     char errors[512];
     fixture_data("finish_date");
     snprintf(errors, sizeof errors,
@@ -48,8 +47,6 @@ static void make(struct training *training, double bias, double deviation)
     training->candidate.row.days = days_0;
     struct scenario *scenario = &training->offer.scenario;
     strcpy(scenario->data.lengths, "github");
-    scenario->systems = &zero1;
-    scenario->n_systems = 1;
     scenario->measured = 8;
     scenario->seed = 1;
     strcpy(scenario->device.name, "h800");

@@ -17,16 +17,16 @@ static const char range[] = "source: a test\ndevices: h100-sxm h800\nframeworks:
                             "gpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n";
 
 /** Write both files to a data folder and look the error of a scenario up. */
-static bool look_up(const char *errors, bool varying, const struct scenario *scenario, int64_t cp,
+static bool look_up(const char *errors, int32_t sharding, const struct scenario *scenario, int64_t cp,
                     struct model_error *error, struct error *err)
 {
     char *folder = strdup(fixture_data("model_error")), text[1024];
     snprintf(text, sizeof text, "source: a test\n%sheld: {p5_to_p95: 0.9}\nerrors: [{source: a, rows: 30}]\n", errors);
     fixture_write("model_error/model/model_error.yaml", text);
-    snprintf(text, sizeof text, "%svarying_lengths: %s\n", range, varying ? "zero2 zero3" : "none");
+    snprintf(text, sizeof text, "%svarying_lengths: zero2 zero3\n", range);
     fixture_write("model_error/model/validated_range.yaml", text);
     *err = (struct error){0};
-    bool ok = model_error_read(folder, scenario, cp, error, err);
+    bool ok = model_error_read(folder, scenario, cp, sharding, error, err);
     free(folder);
     return ok;
 }
@@ -44,7 +44,7 @@ static struct model_error error_of(const struct scenario *scenario, int64_t cp)
 {
     struct model_error error;
     struct error err;
-    CHECK_TRUE(look_up(numbers, false, scenario, cp, &error, &err));
+    CHECK_TRUE(look_up(numbers, SCENARIO_ZERO1, scenario, cp, &error, &err));
     CHECK_TEXT(err.text, "");
     return error;
 }
@@ -81,25 +81,21 @@ TEST(model_error__is_wider_outside_the_measured_runs)
 }
 
 /* Runs with varying lengths have a bias and a deviation of their own: sqrt(0.08^2 + 0.06^2) is 0.1 for a new framework.
- * They count for the shardings that were measured, if all systems have one of these. */
+ * They count for the shardings that were measured. */
 TEST(model_error__is_that_of_varying_lengths)
 {
     struct scenario scenario = scenario_of("fsdp2", "h800", "github", 4096),
                     fixed = scenario_of("nemo", "h800", "fixed", 1);
-    struct scenario_system systems[] = {{.plan = {.sharding = SCENARIO_ZERO3}}, {.plan = {.sharding = SCENARIO_ZERO1}}};
-    scenario.systems = systems;
-    scenario.n_systems = 1;
     struct model_error error;
     struct error err;
-    CHECK_TRUE(look_up(numbers, true, &scenario, 1, &error, &err));
+    CHECK_TRUE(look_up(numbers, SCENARIO_ZERO3, &scenario, 1, &error, &err));
     CHECK_CLOSE(error.bias, 0.2, 1e-15);
     CHECK_CLOSE(error.deviation, 0.1, 1e-14);
     CHECK_TEXT(error.basis, "12 measured runs of 3 sources with varying lengths, wider for framework");
-    scenario.n_systems = 2;
-    CHECK_TRUE(look_up(numbers, true, &scenario, 1, &error, &err));
+    CHECK_TRUE(look_up(numbers, SCENARIO_ZERO1, &scenario, 1, &error, &err));
     CHECK_CLOSE(error.bias, 0.03, 1e-15);
     CHECK_TEXT(error.basis, "30 measured runs of 4 sources, wider for varying lengths, framework");
-    CHECK_TRUE(look_up(numbers, true, &fixed, 1, &error, &err));
+    CHECK_TRUE(look_up(numbers, SCENARIO_ZERO3, &fixed, 1, &error, &err));
     CHECK_CLOSE(error.bias, 0.03, 1e-15);
 }
 

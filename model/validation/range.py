@@ -61,7 +61,7 @@ def text():
     lines = [f"devices: {' '.join(sorted({row['device'] for row in rows}))}",
              f"frameworks: {' '.join(frameworks)}",
              f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
-             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {'none', ''}))}",
+             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {''}))}",
              f"gpus: {gpus}"]
     lines += [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
     return HEAD.format(len(rows), len(others)) + "\n".join(lines) + "\n"

@@ -71,7 +71,8 @@ static bool run_sides(const char *system, const struct what_if_options *options,
                                       : side->result->standings[0].system;
         side->summary = &side->result->summary[side->system];
         keep_system(&side->document, side->system);
-        if (!model_error_read(scenario_data_dir(), &side->scenario, side->summary->cp, &side->error, err))
+        if (!model_error_read(scenario_data_dir(), &side->scenario, side->summary->cp, side->summary->sharding,
+                              &side->error, err))
             return false;
         side->interval = model_error_interval(&side->error, side->summary->tokens_per_s_per_gpu);
     }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "document/document_read.h"
+#include "scenario/scenario_read.h"
 
 #define STEP(id, key, name) #key,
 const char *const explain_step_key[] = {
@@ -150,11 +151,8 @@ bool explanations_find(const struct scenario *scenario, const struct explanation
     struct what_ifs runs = {0};
     bool later = !options->all && options->system < 0 && scenario->n_systems > 1; /* the first is not known yet */
     *explanations = (struct explanations){0};
-    if (scenario->replay.n_steps > 0)
-        return document_error(
-            &scenario->document, document_find(&scenario->document, 0, "replay.file"), err,
-            "replay.file: gives times of passes, not of their kernels, so nothing explains their MFU; "
-            "allowed: no replay");
+    if (!scenario_refuse_replay(scenario, "not of their kernels, so nothing explains their MFU", err))
+        return false;
     for (int32_t i = 0; i < scenario->n_systems; i++) {
         struct what_if *question = what_if_add(&runs, scenario->systems[i].label, &scenario->document);
         document_keep_entry(&question->document, "systems", i);

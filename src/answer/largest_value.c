@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "scenario/scenario_read.h"
 
 /** Return the distance between neighbours that are at least `value` and below the next power of two. */
 static int64_t step_at(const struct largest_range *range, int64_t value)
@@ -193,6 +194,8 @@ bool largest_values_find(const struct document *document, const struct scenario 
                          struct largest_values *values, struct error *err)
 {
     *values = (struct largest_values){.asked = *asked, .fits = scenario->fits, .n = scenario->n_systems};
+    if (!scenario_refuse_replay(scenario, "which do not change with another context or batch", err))
+        return false;
     values->systems = check_calloc((size_t)values->n, sizeof *values->systems);
     for (int32_t i = 0; i < values->n; i++)
         values->systems[i].label = scenario->systems[i].label;

@@ -9,6 +9,7 @@
 #include "base/compare.h"
 #include "cost/attention_choice.h"
 #include "scenario/assumption.h"
+#include "scenario/scenario_read.h"
 
 /** A list of changes that is being made. */
 struct listing {
@@ -250,14 +251,17 @@ bool sensitivity_find(const struct document *document, const struct scenario *sc
 {
     *sensitivity = (struct sensitivity){.n_systems = scenario->n_systems};
     struct what_ifs *questions = &sensitivity->questions;
+    if (!scenario_refuse_replay(scenario, "which do not change with what is assumed", err))
+        return false;
     struct listing listing = {document, scenario, questions};
     list(&listing);
     if (!what_if_run(questions, options, err))
         return false;
     if (what_if_refusal(&questions->at[0]) != NULL)
         return error_set_status(err, ERROR_FAILED, "%s", what_if_refusal(&questions->at[0]));
-    if (!model_error_read(scenario_data_dir(), scenario, largest_cp(&questions->at[0].result), &sensitivity->error,
-                          err))
+    const struct point_result *base = &questions->at[0].result;
+    if (!model_error_read(scenario_data_dir(), scenario, largest_cp(base),
+                          base->summary[base->standings[0].system].sharding, &sensitivity->error, err))
         return false;
     sensitivity->changes = check_calloc((size_t)questions->n + 2, sizeof *sensitivity->changes);
     for (int32_t i = 0; i < questions->n; i++)

@@ -147,6 +147,8 @@ static void write_head(FILE *file, const struct writer *writer)
         fprintf(file, "%s\n", assumptions_faults(scenario, note));
     if (assumptions_replay(&scenario->replay, note))
         fprintf(file, "%s\n", note);
+    if (assumptions_jitter(&scenario->jitter, note))
+        fprintf(file, "%s\n", note);
 }
 
 static void write_label(FILE *file, const struct writer *writer, const struct standing *standing)
@@ -332,7 +334,9 @@ static int compare_factors(const void *a, const void *b)
 static struct factor factor_of(double ratio, const char *more, const char *less)
 {
     double percent = round(100 * (ratio > 1 ? ratio - 1 : 1 - ratio));
-    char *clause = percent < 1 ? check_strdup("") : check_asprintf("%.0f%% %s", percent, ratio > 1 ? more : less);
+    char *clause = percent < 1  ? check_strdup("")
+                   : ratio >= 2 ? check_asprintf("%.1fx %s", ratio, more)
+                                : check_asprintf("%.0f%% %s", percent, ratio > 1 ? more : less);
     return (struct factor){ratio, clause};
 }
 
@@ -532,10 +536,12 @@ static bool read_measured(const struct scenario *scenario, const struct point *p
 {
     struct validated_range range;
     int64_t cp = 1;
+    int32_t first = verdict->ranked.standings[0].system;
     for (int32_t i = 0; i < point->n_systems; i++)
         cp = point->systems[i].entry->plan.cp > cp ? point->systems[i].entry->plan.cp : cp;
     if (!validated_range_read(scenario_data_dir(), &range, err) ||
-        !model_error_read(scenario_data_dir(), scenario, cp, &verdict->error, err))
+        !model_error_read(scenario_data_dir(), scenario, cp, point->systems[first].entry->plan.sharding,
+                          &verdict->error, err))
         return false;
     verdict->n_outside = validated_range_outside(&range, scenario, point, verdict->outside);
     return true;
@@ -547,10 +553,12 @@ bool verdict_make(const struct scenario *scenario, const struct lengths *lengths
     struct writer writer = {scenario, lengths, point, verdict, doubles, -1, "", ""};
     size_t n = (size_t)point->n_systems;
     *verdict = (struct verdict){0};
-    if (!read_measured(scenario, point, verdict, err))
-        return false;
     verdict->point = point;
     verdict->ranked = ranked_point_of(scenario, point);
+    if (!read_measured(scenario, point, verdict, err)) {
+        verdict_free(verdict);
+        return false;
+    }
     text_number(request_sure_bytes(scenario) / TEXT_GIB, 1, writer.sure);
     text_number(point->memory_bytes / TEXT_GIB, 1, writer.limit);
     for (int32_t i = 0; i < point->n_systems; i++)

@@ -74,6 +74,8 @@ struct bubble_walk {
     int32_t n_phases;
     struct bubble bubble; /* sums so far */
     int32_t sync_before;  /* last SYNC before the current task, -1: none */
+    int32_t join;         /* SYNC of zero2 or zero3 that passes_end_s belongs to, -1: none */
+    double passes_end_s;  /* end of the last pass before it; its collectives may end later */
 };
 
 /*
@@ -121,7 +123,7 @@ static void mark_task(struct bubble_walk *walk, int32_t number)
 
 static void walk_tasks(struct bubble_walk *walk, void (*visit)(struct bubble_walk *walk, int32_t number))
 {
-    walk->sync_before = -1;
+    walk->sync_before = walk->join = -1;
     for (int32_t task = 0; task < walk->dag->n_tasks; task++) {
         visit(walk, task);
         if (walk->dag->tasks[task].kind == DAG_SYNC)
@@ -166,18 +168,35 @@ static void add_ring(struct bubble_walk *walk, int32_t sync, int32_t send)
     work(sum, marks, walk->timeline->start_s[send], walk->timeline->finish_s[sync]);
 }
 
-/* Account for an idle compute stream until the SYNC behind passes of zero2 or zero3 that a task waits for. */
+static void look_at_join(struct bubble_walk *walk, int32_t sync)
+{
+    const struct dag *dag = walk->dag;
+    if (walk->join == sync)
+        return;
+    walk->join = sync;
+    walk->passes_end_s = 0;
+    for (int32_t i = dag->in_first[sync]; i < dag->in_first[sync + 1]; i++)
+        if (dag->tasks[dag->in_task[i]].purpose != DAG_SHARDS)
+            walk->passes_end_s = larger(walk->passes_end_s, walk->timeline->finish_s[dag->in_task[i]]);
+}
+
+/*
+ * Account for an idle compute stream until the SYNC behind passes of zero2 or zero3 that a task waits for: until the
+ * slowest pass has ended, and then until their collectives have.
+ */
 static void wait_for_join(struct bubble_walk *walk, int32_t number)
 {
     const struct dag *dag = walk->dag;
     struct marks *marks = &walk->marks[dag->tasks[number].dag_rank];
     for (int32_t i = dag->in_first[number]; i < dag->in_first[number + 1]; i++) {
-        const struct dag_task *before = &dag->tasks[dag->in_task[i]];
-        double joined_s = walk->timeline->finish_s[dag->in_task[i]];
-        if (before->kind == DAG_SYNC && before->purpose == DAG_SHARDS && joined_s > marks->now_s) {
-            walk->bubble.dp_wait_s += marks->n_gpus * (joined_s - marks->now_s);
-            marks->now_s = joined_s;
-        }
+        int32_t before = dag->in_task[i];
+        if (dag->tasks[before].kind != DAG_SYNC || dag->tasks[before].purpose != DAG_SHARDS)
+            continue;
+        double joined_s = walk->timeline->finish_s[before];
+        look_at_join(walk, before);
+        add_overlap(&walk->bubble.dp_wait_s, marks->n_gpus, marks->now_s, joined_s, 0, walk->passes_end_s);
+        add_overlap(&walk->bubble.sync_s, marks->n_gpus, marks->now_s, joined_s, walk->passes_end_s, DBL_MAX);
+        marks->now_s = larger(marks->now_s, joined_s);
     }
 }
 

@@ -15,7 +15,8 @@
  * backward starts imbalance  after that, until its last forward ends; none if all its forwards come first cool_down
  * after both, until the last pass of its pipeline ends on any stage dp_wait    after that, to the end of the slowest
  * pipeline of the phase; with zero2 and zero3 also behind each pass that other ranks' passes outlast sync       after
- * that: gradients, optimizer, parameters reshard    parameters and gradients move before the phase
+ * that: gradients, optimizer, parameters; and behind such a pass, collectives that contention makes longer than it
+ * reshard    parameters and gradients move before the phase
  *
  * A pass lasts until its attention and its ring have ended. busy + ring + warm_up + imbalance + cool_down + dp_wait +
  * sync + reshard = total.

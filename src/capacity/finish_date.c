@@ -125,7 +125,7 @@ double finish_date_margin(const struct question *question, const struct candidat
     struct model_error error;
     struct error err = {0};
     if (!finish_date_may_draw(scenario) ||
-        !model_error_read(scenario_data_dir(), scenario, candidate->row.cp, &error, &err))
+        !model_error_read(scenario_data_dir(), scenario, candidate->row.cp, candidate->row.sharding, &error, &err))
         return NAN;
     return 1 + error.bias +
            gsl_cdf_ugaussian_Pinv(question->confidence) * hypot(error.deviation, batch_deviation(&candidate->row));
@@ -137,7 +137,8 @@ bool finish_date_draw(const struct question *question, const struct candidate *c
     const struct offer *offer = &question->offers[candidate->row.offer];
     const struct date_interval unknown = {NAN, NAN, NAN};
     *date = (struct finish_date){.all = unknown, .part = {unknown, unknown, unknown}, .missed = NAN};
-    if (!model_error_read(scenario_data_dir(), &offer->scenario, candidate->row.cp, &date->model_error, err))
+    if (!model_error_read(scenario_data_dir(), &offer->scenario, candidate->row.cp, candidate->row.sharding,
+                          &date->model_error, err))
         return false;
     if (!finish_date_may_draw(&offer->scenario))
         return true;

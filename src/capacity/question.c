@@ -162,7 +162,8 @@ static bool resolve_phase(const struct question *question, struct offer *offer, 
         document_free(&copy);
         return false;
     }
-    return scenario_resolve(&copy, cache, scenario, err);
+    return scenario_resolve(&copy, cache, scenario, err) &&
+           scenario_refuse_replay(scenario, "which are of one cluster", err);
 }
 
 /** Return whether the interval of a phase's dates and its error of the model are wider than those of another one. */

@@ -88,45 +88,57 @@ void joins_open(struct builder *builder)
     free(ranks);
 }
 
-/* Append one SEND beside a pass, which lasts `chain_s` without other traffic. */
-static void add_send(struct builder *builder, struct dag_task task, int32_t to_rank, double wire_bytes, double chain_s)
+/* Bytes of a SEND, and the seconds that they take without other traffic. */
+struct bytes {
+    double wire_bytes, seconds;
+};
+
+static void add_bytes(double wire_bytes, double bytes_per_s, struct bytes *sum)
 {
-    const struct cost_setting *setting = builder->setting;
-    if (to_rank < 0 || wire_bytes <= 0)
+    sum->wire_bytes += wire_bytes;
+    sum->seconds += wire_bytes / bytes_per_s;
+}
+
+/* Append one SEND beside a pass, which lasts `chain_s` without other traffic. `factor`: of the slowest link */
+static void add_send(struct builder *builder, struct dag_task task, int32_t to_rank, struct bytes bytes, double factor,
+                     double chain_s)
+{
+    if (to_rank < 0 || bytes.wire_bytes <= 0)
         return;
-    bool rail = task.stream % DAG_N_STREAMS == DAG_STREAM_SHARD_RAIL;
-    const struct cost_group group = {builder->shards[task.pass].each, setting->tensor};
-    double bytes_per_s = rail ? cost_nic_bytes_per_s(setting, setting->tensor)
-                              : cost_inside_bytes_per_s(setting->platform, false, group);
-    double slowest_s = worst_factor(builder, rail ? FAULT_NIC : FAULT_NVLINK) * (wire_bytes / bytes_per_s);
-    double latency_s = fmax(0, chain_s - slowest_s);
+    double latency_s = fmax(0, chain_s - factor * bytes.seconds), bytes_per_s = bytes.wire_bytes / bytes.seconds;
     int32_t compute = builder->at[task.dag_rank].begin;
     task.to_rank = to_rank;
     builder_send(builder, task,
-                 (struct cost_transfer){latency_s, wire_bytes, bytes_per_s, latency_s + wire_bytes / bytes_per_s});
+                 (struct cost_transfer){latency_s, bytes.wire_bytes, bytes_per_s, latency_s + bytes.seconds});
     for (int32_t i = builder->dag->in_first[compute]; i < builder->dag->in_first[compute + 1]; i++)
         builder_edge(builder, builder->dag->in_task[i], DAG_COLLECTIVE);
 }
 
 void joins_send(struct builder *builder, enum pass pass, const struct builder_participant *participant)
 {
-    bool replayed = builder->setting->replay != NULL; /* its passes have all that they wait for */
+    const struct cost_setting *setting = builder->setting;
+    bool replayed = setting->replay != NULL; /* its passes have all that they wait for */
     if (builder->options.fold_equal || replayed || !joins_pass(builder, pass))
         return;
     const struct shards_traffic *shards = &builder->shards[pass];
     const struct joins_next *to = &builder->at[participant->dag_rank].next;
+    const struct cost_group group = {shards->each, setting->tensor};
     double pass_s = cost_pass_s(participant->cost), chain_s = pass_s;
     double layer_s = (pass_s - participant->cost->shard_s) /
                      fmax(1, cost_n_layers(builder_stage_setting(participant->pipe, participant->stage)));
+    struct bytes inside = {0}, rail = {0};
     if (shards->hides)
         chain_s = fmin(pass_s, shards->all_s + layer_s);
+    add_bytes(shards->inside_bytes, cost_inside_bytes_per_s(setting->platform, false, group), &inside);
+    if (to->rail >= 0)
+        add_bytes(shards->rail_bytes, cost_nic_bytes_per_s(setting, setting->tensor), &rail);
+    add_bytes(shards->replica_bytes, cost_nic_bytes_per_s(setting, setting->tensor * cost_shards(setting)), &rail);
     struct dag_task task = builder_task_of(builder, participant->dag_rank, DAG_STREAM_SHARDS, DAG_SEND, DAG_SHARDS);
     task.pass = (uint8_t)pass;
     task.micro_batch = participant->micro_batch;
-    add_send(builder, task, to->inside, shards->inside_bytes, chain_s);
+    add_send(builder, task, to->inside, inside, worst_factor(builder, FAULT_NVLINK), chain_s);
     task.stream += DAG_STREAM_SHARD_RAIL - DAG_STREAM_SHARDS;
-    add_send(builder, task, to->rail >= 0 ? to->rail : to->replica,
-             (to->rail >= 0 ? shards->rail_bytes : 0) + shards->replica_bytes, chain_s);
+    add_send(builder, task, to->rail >= 0 ? to->rail : to->replica, rail, worst_factor(builder, FAULT_NIC), chain_s);
 }
 
 void joins_sync(struct builder *builder)

@@ -40,6 +40,10 @@ static bool take_header(struct table *table, const struct csv_row *header, struc
                              "%s:%" PRId64 ": no column is called %s; allowed: step, dp_rank, stage, microbatch, "
                              "forward_ms and backward_ms, in any order",
                              table->path, header->line, columns[c]);
+        for (int32_t k = i + 1; k < header->n_fields; k++)
+            if (strcmp(header->fields[k], columns[c]) == 0)
+                return error_set(err, "%s:%" PRId64 ": %s stands twice; allowed: each column once", table->path,
+                                 header->line, columns[c]);
         table->field[c] = i;
     }
     return true;

@@ -519,6 +519,14 @@ bool scenario_read_replay(struct scenario *scenario, struct error *err)
                           scenario->warm_up, scenario->measured, (int)replay->n_steps);
 }
 
+bool scenario_refuse_replay(const struct scenario *scenario, const char *why, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    return scenario->replay.n_steps == 0 ||
+           document_error(document, document_find(document, 0, "replay.file"), err,
+                          "replay.file: gives times of passes, %s; allowed: no replay", why);
+}
+
 bool scenario_resolve(struct document *document, struct scenario_cache *cache, struct scenario *scenario,
                       struct error *err)
 {

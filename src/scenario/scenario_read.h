@@ -46,6 +46,9 @@ bool scenario_read_keys(struct document *document, struct scenario_cache *cache,
  */
 bool scenario_read_replay(struct scenario *scenario, struct error *err);
 
+/** Refuse a replay. @param why  what its times cannot answer: "which are of one batch" */
+bool scenario_refuse_replay(const struct scenario *scenario, const char *why, struct error *err);
+
 /** Do its last part without faults: check that plans, model, platform and keys match. */
 bool scenario_check(struct scenario *scenario, struct error *err);
 

@@ -195,8 +195,7 @@ static int32_t fault_lines(const struct scenario *scenario, char lines[][ASSUMPT
     return 2;
 }
 
-/** Return whether equal passes differ. A line then says by how much. */
-static bool jitter_line(const struct jitter *jitter, char line[ASSUMPTIONS_SIZE])
+bool assumptions_jitter(const struct jitter *jitter, char line[ASSUMPTIONS_SIZE])
 {
     snprintf(line, ASSUMPTIONS_SIZE,
              "jitter: passes that do the same work differ by %g%% forward and %g%% backward (standard deviation over "
@@ -337,8 +336,8 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     if (any_sharded(scenario, 0))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
-            "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; inside the pass (no "
-            "contention on links)",
+            "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; each such pass waits "
+            "for all ranks; SimGrid moves the bytes over links, on which the critical path has no contention",
             communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
     if (any_sharded(scenario, 2))
         snprintf(
@@ -401,6 +400,9 @@ bool assumptions_oversubscription(const struct scenario *scenario, char line[ASS
     else if (given && scenario->engine == SCENARIO_CRITICAL_PATH)
         snprintf(line, ASSUMPTIONS_SIZE,
                  "oversubscription has no effect on the critical path, which has no contention: use SimGrid");
+    else if (given && any_sharded(scenario, 2))
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "oversubscription does not slow the gathers of zero3 with stages, whose time is part of a pass");
     else
         return false;
     return true;
@@ -592,14 +594,14 @@ char (*assumptions_lines(const struct scenario *scenario, const struct point *po
     enum { MOST_LINES = 30 };
     char(*lines)[ASSUMPTIONS_SIZE] =
         check_calloc(MOST_LINES + (size_t)point->n_systems * (PLAN_TEXT_LINES + 1), ASSUMPTIONS_SIZE);
-    *n = kernel_lines(scenario, point, lines);
+    *n = scenario->replay.n_steps > 0 ? 0 : kernel_lines(scenario, point, lines);
     *n += communication_lines(scenario, lines + *n);
     *n += machine_lines(scenario, point, lines + *n);
     *n += operation_lines(scenario, lines + *n);
     if (scenario->n_faults > 0)
         *n += fault_lines(scenario, lines + *n);
     *n += assumptions_replay(&scenario->replay, lines[*n]);
-    *n += jitter_line(&scenario->jitter, lines[*n]);
+    *n += assumptions_jitter(&scenario->jitter, lines[*n]);
     CHECK(*n <= MOST_LINES);
     for (int32_t i = 0; i < point->n_systems; i++, *n += PLAN_TEXT_LINES)
         plan_text_lines(scenario, &point->systems[i], lines + *n);

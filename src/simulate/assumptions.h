@@ -25,6 +25,9 @@ bool assumptions_scaled_attention(const struct scenario *scenario, const char *l
  * sentence says why. */
 bool assumptions_oversubscription(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE]);
 
+/** Return whether equal passes differ. A sentence then says by how much. */
+bool assumptions_jitter(const struct jitter *jitter, char line[ASSUMPTIONS_SIZE]);
+
 /** Return whether times of passes are replayed. A sentence then says so, and which what-if is asked. */
 bool assumptions_replay(const struct scenario_replay *replay, char line[ASSUMPTIONS_SIZE]);
 

@@ -37,10 +37,10 @@ static const struct schema_key keys[] = {
 static const char *const others[] = {"source", "held", "errors", NULL};
 
 /** Widen the deviation, and say what it rests on. */
-static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
+static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
                   struct model_error *error)
 {
-    error->n_wider = validated_range_respects(range, scenario, cp, error->wider);
+    error->n_wider = validated_range_respects(range, scenario, cp, sharding, error->wider);
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
     int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s", (int)error->rows,
                         (int)error->sources, error->varying ? " with varying lengths" : "");
@@ -49,8 +49,8 @@ static void widen(const struct validated_range *range, const struct scenario *sc
                          i == 0 ? ", wider for " : ", ", error->wider[i]);
 }
 
-bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, struct model_error *error,
-                      struct error *err)
+bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, int32_t sharding,
+                      struct model_error *error, struct error *err)
 {
     char path[1024];
     struct validated_range range;
@@ -60,9 +60,9 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
     if (!schema_read_file(path, keys, sizeof keys / sizeof *keys, others, &errors, err) ||
         !validated_range_read(data_dir, &range, err))
         return false;
-    errors.varying.varying = validated_range_varies(&range, scenario);
+    errors.varying.varying = validated_range_varies(&range, scenario, sharding);
     *error = errors.varying.varying ? errors.varying : errors.fixed;
-    widen(&range, scenario, cp, error);
+    widen(&range, scenario, cp, sharding, error);
     return true;
 }
 

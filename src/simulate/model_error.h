@@ -34,11 +34,12 @@ struct model_interval {
  * Read the errors, those of varying lengths if validated_range_varies. The variance grows by that between sources
  * for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
  *
- * @param cp  largest context-parallel degree of the systems
+ * @param cp        largest context-parallel degree of the systems
+ * @param sharding  of the plan whose rate is told
  * @return    false with err: a file cannot be read
  */
-bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, struct model_error *error,
-                      struct error *err);
+bool model_error_read(const char *data_dir, const struct scenario *scenario, int64_t cp, int32_t sharding,
+                      struct model_error *error, struct error *err);
 
 /** Return what a run would measure if its error were so many deviations off the bias. */
 double model_error_measured(const struct model_error *error, double predicted, double deviations);

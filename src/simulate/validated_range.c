@@ -44,13 +44,9 @@ static bool varies(const struct scenario *scenario)
     return strcmp(scenario->data.lengths, "fixed") != 0;
 }
 
-bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario)
+bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario, int32_t sharding)
 {
-    bool measured = varies(scenario) && scenario->n_systems > 0;
-    for (int32_t i = 0; i < scenario->n_systems; i++)
-        measured = measured &&
-                   text_has_word(range->varying_lengths, trace_sharding_names.text[scenario->systems[i].plan.sharding]);
-    return measured;
+    return varies(scenario) && text_has_word(range->varying_lengths, trace_sharding_names.text[sharding]);
 }
 
 /** The items so far. */
@@ -130,7 +126,10 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     struct items list = {.at = items};
     if (scenario->replay.n_steps > 0)
         add(&list, "replayed passes");
-    if (varies(scenario) && !validated_range_varies(range, scenario))
+    bool outside = varies(scenario) && point->n_systems == 0;
+    for (int32_t i = 0; varies(scenario) && i < point->n_systems; i++)
+        outside = outside || !validated_range_varies(range, scenario, point->systems[i].entry->plan.sharding);
+    if (outside)
         add(&list, "varying lengths");
     if (!range->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
@@ -149,13 +148,13 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
 }
 
 int32_t validated_range_respects(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
-                                 const char *names[RANGE_N_RESPECTS])
+                                 int32_t sharding, const char *names[RANGE_N_RESPECTS])
 {
     const struct {
         const char *name;
         bool outside;
     } respects[RANGE_N_RESPECTS] = {
-        {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario)},
+        {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario, sharding)},
         {"device", !text_has_word(range->devices, scenario->device.name)},
         {"framework", !text_has_word(range->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > range->context},

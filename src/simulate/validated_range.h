@@ -16,9 +16,9 @@ struct validated_range {
 /** @return false with err: the file cannot be read */
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err);
 
-/** Return whether a scenario's lengths vary, and runs with varying lengths were measured for the sharding of all its
- * systems. */
-bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario);
+/** Return whether a scenario's lengths vary, and runs with varying lengths were measured for this sharding of a plan.
+ */
+bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario, int32_t sharding);
 
 enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 
@@ -33,10 +33,11 @@ enum { RANGE_N_RESPECTS = 5 };
 
 /**
  * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp".
- * @param cp  largest context-parallel degree of the systems
- * @return    number of names
+ * @param cp        largest context-parallel degree of the systems
+ * @param sharding  of the plan whose rate is told
+ * @return          number of names
  */
 int32_t validated_range_respects(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
-                                 const char *names[RANGE_N_RESPECTS]);
+                                 int32_t sharding, const char *names[RANGE_N_RESPECTS]);
 
 #endif
