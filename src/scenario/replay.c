@@ -181,6 +181,8 @@ static bool add_step(const struct table *table, const struct row *rows, size_t n
 static bool add_steps(struct table *table, struct scenario_replay *replay, struct error *err)
 {
     bool ok = true;
+    if (table->n == 0)
+        return error_set(err, "%s: holds no step; allowed: at least one row below the header", table->path);
     qsort(table->rows, table->n, sizeof *table->rows, by_place);
     for (size_t first = 0, end; ok && first < table->n; first = end) {
         int64_t number = table->rows[first].place[STEP];
@@ -192,8 +194,6 @@ static bool add_steps(struct table *table, struct scenario_replay *replay, struc
     }
     if (!ok || replay->n_steps > 0)
         return ok;
-    if (table->n == 0)
-        return error_set(err, "%s: holds no step; allowed: at least one row below the header", table->path);
     return error_set(err, "%s: holds no step %" PRId64 "; allowed: one of its steps, %" PRId64 " to %" PRId64,
                      table->path, replay->step, table->rows[0].place[STEP], table->rows[table->n - 1].place[STEP]);
 }
