@@ -211,6 +211,9 @@ bool builder_has_faults(const struct builder *builder, int32_t gpu);
 struct cost_setting builder_faulty_setting(const struct cost_setting *setting, double nvlink, double nic,
                                            struct platform *room);
 
+/** Return one past the last of the neighbouring ranks in an NVLink domain. `first`: the first of them. */
+int32_t builder_end_of_domain(const struct builder *builder, const int32_t *ranks, int32_t n, int32_t first);
+
 /**
  * Return whether the i-th of k participants in a domain, `distance` GPUs apart, has a rail. The rails are spread over
  * them, since neighbours share a NIC.

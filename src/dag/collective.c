@@ -26,12 +26,10 @@ static int32_t participants_in_each_domain(const struct builder *builder, const 
     return collective->n % k == 0 ? k : 0;
 }
 
-/* Return one past the last of the neighbours in an NVLink domain, of which `first` is the first. */
-static int32_t end_of_run(const struct builder *builder, const struct builder_collective *collective, int32_t first)
+int32_t builder_end_of_domain(const struct builder *builder, const int32_t *ranks, int32_t n, int32_t first)
 {
     int32_t end = first + 1;
-    while (end < collective->n &&
-           builder->at[collective->ranks[end]].domain == builder->at[collective->ranks[first]].domain)
+    while (end < n && builder->at[ranks[end]].domain == builder->at[ranks[first]].domain)
         end++;
     return end;
 }
@@ -45,7 +43,7 @@ static struct domain_counts domain_counts_of(const struct builder *builder, cons
 {
     struct domain_counts counts = {collective->n, 0};
     for (int32_t first = 0, end; first < collective->n; first = end) {
-        end = end_of_run(builder, collective, first);
+        end = builder_end_of_domain(builder, collective->ranks, collective->n, first);
         counts.fewest = end - first < counts.fewest ? end - first : counts.fewest;
         counts.most = end - first > counts.most ? end - first : counts.most;
     }
@@ -243,7 +241,7 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
     }
     int32_t n = collective->n, k = rails(builder, collective);
     for (int32_t first = 0, end; first < n; first = end) {
-        end = end_of_run(builder, collective, first);
+        end = builder_end_of_domain(builder, collective->ranks, collective->n, first);
         for (int32_t i = first; i < end; i++) {
             if (k == 1) {
                 add_hop(builder, collective, open, (struct hop){DAG_STREAM_COLLECTIVE, i, (i + 1) % n, 0, false});

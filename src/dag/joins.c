@@ -13,15 +13,6 @@ bool joins_pass(const struct builder *builder, enum pass pass)
     return cost_shards_in_passes(setting) && (pass != PASS_FORWARD || setting->sharding == SCENARIO_ZERO3);
 }
 
-/* Return one past the last of the ranks in an NVLink domain, of which `first` is the first. */
-static int32_t end_of_domain(const struct builder *builder, const int32_t *ranks, int32_t n, int32_t first)
-{
-    int32_t end = first + 1;
-    while (end < n && builder->at[ranks[end]].domain == builder->at[ranks[first]].domain)
-        end++;
-    return end;
-}
-
 /* Set the next GPUs of the ranks [first, end) of one domain. The next domain has [next, next_end). */
 static void set_next(struct builder *builder, const int32_t *ranks, int32_t first, int32_t end, int32_t next,
                      int32_t next_end)
@@ -54,9 +45,9 @@ static void set_ring(struct builder *builder, int32_t n_pipelines, int32_t tenso
             ranks[n++] = pipe->first_rank + rank;
     }
     for (int32_t first = 0, end; first < n; first = end) {
-        end = end_of_domain(builder, ranks, n, first);
+        end = builder_end_of_domain(builder, ranks, n, first);
         int32_t next = end < n ? end : 0;
-        set_next(builder, ranks, first, end, next, end_of_domain(builder, ranks, n, next));
+        set_next(builder, ranks, first, end, next, builder_end_of_domain(builder, ranks, n, next));
     }
 }
 

@@ -179,15 +179,12 @@ static const struct schema_key scenario_keys[] = {
      FIELD(replay.step)},
     {"replay.communication", SCHEMA_CHOICE, "-", 0, 0, "modelled", "modelled|none",
      "what the file does not give, transfers between stages, gradients, optimizer and parameters: modelled, or none, "
-     "so "
-     "that a step ends with its last pass",
+     "so that a step ends with its last pass",
      FIELD(replay.communication)},
     {"replay.equal", SCHEMA_CHOICE, "-", 0, 0, "none", REPLAY_EQUAL,
      "what-if: passes of a step that become equal, forward and backward by themselves: workers: the median of "
-     "dp_ranks, "
-     "so no worker is slow; lengths: the mean of a stage's passes; stages: the mean of a micro-batch's stages; all: "
-     "the "
-     "mean of all",
+     "dp_ranks, so no worker is slow; lengths: the mean of a stage's passes; stages: the mean of a micro-batch's "
+     "stages; all: the mean of all",
      FIELD(replay.equal)},
 };
 enum { N_SCENARIO_KEYS = sizeof scenario_keys / sizeof *scenario_keys, N_REPLAY_KEYS = 4 }; /* the last ones */
