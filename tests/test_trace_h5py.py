@@ -47,7 +47,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(attributes["format_version"], 1)
         self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
         self.assertEqual(list(attributes["traced_iterations"]), [3])
-        self.assertIn(b"context 262,144 (measured to ", attributes["outside_measured_runs"])
+        self.assertIn(b"varying lengths, context 262,144 (measured to ", attributes["outside_measured_runs"])
         self.assertEqual(list(self.file["systems"]), [b"best-fit", b'slim, "packed"'])
         self.assertTrue(self.file["assumed"][0].startswith(b"engine: "))
         self.assertEqual(self.file["tasks"].attrs["kind_names"][2], b"send")
