@@ -224,7 +224,7 @@ TEST(differencing__matches_the_sums_counted_by_hand)
     for (int32_t k = 2; k <= 3; k++) {
         double sum[3] = {0};
         int32_t set[5];
-        packing_differencing(weight, 5, k, set);
+        packing_differencing(weight, 5, k, false, set);
         for (int i = 0; i < 5; i++) {
             CHECK_TRUE(0 <= set[i] && set[i] < k);
             sum[set[i]] += weight[i];
@@ -265,7 +265,7 @@ TEST(differencing__agrees_with_its_definition)
         int32_t n = 1 + hand_below(&seed, 30), k = 2 + hand_below(&seed, 5), set[30];
         for (int32_t i = 0; i < n; i++)
             sums[i][0] = weight[i] = sqrt(2 + hand_below(&seed, 1000000) + i * 1e-3);
-        packing_differencing(weight, n, k, set);
+        packing_differencing(weight, n, k, false, set);
         difference(sums, n, k);
         for (int32_t i = 0; i < n; i++)
             sum[set[i]] += weight[i];
@@ -286,7 +286,7 @@ TEST(differencing__stays_near_the_mean)
             most = fmax(most, weight[i]);
             all += weight[i];
         }
-        packing_differencing(weight, n, k, set);
+        packing_differencing(weight, n, k, false, set);
         for (int32_t i = 0; i < n; i++)
             sum[set[i]] += weight[i];
         for (int32_t i = 0; i < k; i++)

@@ -47,6 +47,19 @@ static double slowest_s(const struct plan *plan, const struct cost_setting *sett
     return slowest;
 }
 
+/* Return the seconds of all passes of a rank. */
+static double rank_s(const struct plan *plan, const struct cost_setting *setting, int32_t rank)
+{
+    const struct plan_pipeline *pipeline = &plan->phases[0].pipelines[rank];
+    double seconds = 0;
+    for (int32_t k = 0; k < pipeline->partition[PASS_FORWARD].n_micro_batches; k++)
+        for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+            struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, k, 0);
+            seconds += cost_pass_s(&cost);
+        }
+    return seconds;
+}
+
 static const int32_t three[][MOST] = {{3000, 1000, 2000}, {1000, 3000}, {2000, 2000, 500}};
 
 /* Three ranks have 3, 2 and 3 micro-batches. The step is the sum of the slowest forwards and the slowest backwards. The
@@ -83,16 +96,24 @@ TEST(zero1__takes_the_slowest_sum_of_a_rank)
     rows(&plan, 3, three);
     struct cost_setting setting = sharded(SCENARIO_ZERO1, 3);
     double expected = 0;
-    for (int32_t i = 0; i < 3; i++) {
-        double rank_s = 0;
-        for (int32_t k = 0; k < plan.phases[0].pipelines[i].partition[PASS_FORWARD].n_micro_batches; k++)
-            for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-                struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[i], &setting, pass, k, 0);
-                rank_s += cost_pass_s(&cost);
-            }
-        expected = fmax(expected, rank_s);
-    }
+    for (int32_t i = 0; i < 3; i++)
+        expected = fmax(expected, rank_s(&plan, &setting, i));
     CHECK_CLOSE(hand_plan_makespan_s(&plan, &setting, (struct dag_options){0}), expected, 1e-12);
+    plan_free(&plan);
+}
+
+/* On demand no rank waits for another before the end. Whole graphs have the reads and sends as tasks of their own. */
+TEST(on_demand__takes_the_slowest_sum_of_a_rank)
+{
+    struct plan plan;
+    rows(&plan, 3, three);
+    struct cost_setting setting = sharded(SCENARIO_ZERO3, 3);
+    setting.on_demand_slowdown = 1;
+    double expected = 0;
+    for (int32_t i = 0; i < 3; i++)
+        expected = fmax(expected, rank_s(&plan, &setting, i));
+    CHECK_CLOSE(hand_plan_makespan_s(&plan, &setting, (struct dag_options){0}), expected, 1e-12);
+    CHECK_CLOSE(hand_plan_makespan_s(&plan, &setting, (struct dag_options){.fold_equal = true}), expected, 1e-12);
     plan_free(&plan);
 }
 

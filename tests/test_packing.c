@@ -139,7 +139,7 @@ TEST(longest_first__keeps_grahams_bound)
 TEST(differencing__keeps_the_order_of_equal_sums)
 {
     int32_t set[3];
-    packing_differencing((const double[]){5, 5, 3}, 3, 2, set);
+    packing_differencing((const double[]){5, 5, 3}, 3, 2, false, set);
     CHECK_EQUAL(set[0], 1);
     CHECK_EQUAL(set[1], 0);
     CHECK_EQUAL(set[2], 0);

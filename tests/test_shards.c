@@ -38,6 +38,10 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
         double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
         device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
+        setting.on_demand_slowdown = 3.5; /* only between domains */
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s,
+                    3 * (cases[i].each < ranks ? 3.5 : 1) * gather_s, 1e-14);
+        setting.on_demand_slowdown = 0;
         device.hbm_bytes_per_s = hand_device.hbm_bytes_per_s;
     }
 }

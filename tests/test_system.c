@@ -77,6 +77,15 @@ static void resolve_plan(const struct hand_request *hand, const struct plan *pla
     dag_free(&dag);
 }
 
+/* Take the options of the plans that a search tries. */
+static void take_options(struct hand_request *hand, const struct training_system *system)
+{
+    hand->request.layout.cp_type = (int32_t)system->context_type;
+    hand->request.layout.sharding = (int32_t)system->sharding;
+    hand->request.layout.shard_communication = (int32_t)system->shard_communication;
+    hand->setting.on_demand_slowdown = system->shard_communication == SCENARIO_ON_DEMAND ? 3.5 : 0;
+}
+
 /* Make the plan of a request by a state of its own. */
 static bool plan_anew(const struct training_system *system, const struct hand_request *hand, struct plan *plan,
                       struct error *err)
@@ -224,8 +233,7 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand.request.memory_bytes = 0; /* nothing fits, which is a result, not an error */
     if (system->degrees & SYSTEM_CP && hand_below(&state, 3) == 0)
         hand.request.layout.cp = 2;
-    hand.request.layout.cp_type = (int32_t)system->context_type;
-    hand.request.layout.sharding = (int32_t)system->sharding;
+    take_options(&hand, system);
     if (pp > 1)
         hand.request.layout.stages = variant.stages;
     hand_options(&hand.setting, &hand.request.layout);
@@ -347,8 +355,7 @@ TEST(contract__what_a_system_decides_the_request_does_not_change)
             hand_request_real(&hand, 1 + (int32_t)seed % 4, system->degrees & SYSTEM_PP ? 1 + (int32_t)seed % 3 : 1,
                               8000);
             hand_heads(&hand.model, seed);
-            hand.request.layout.cp_type = (int32_t)system->context_type;
-            hand.request.layout.sharding = (int32_t)system->sharding;
+            take_options(&hand, system);
             hand_options(&hand.setting, &hand.request.layout);
             hand_batch_of(&hand, (enum hand_law)(seed % HAND_N_LAWS), 12, seed);
             hand_knobs(&hand, system, "");

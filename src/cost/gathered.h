@@ -15,7 +15,8 @@
  *    root unit. If no forward frees what it gathered, it has those of the layers, too.
  * 2. zero3 with stages has the bf16 gradients of the largest layer, which are added to the whole ones behind it. Its
  *    gathered weights are states.
- * 3. zero2, whose weights are states, zero1 and none have 0.
+ * 3. On demand zero3 has the bf16 gradients of the largest layer, too, which are on their way to the owners (ODC).
+ * 4. zero2, whose weights are states, zero1 and none have 0.
  */
 double cost_gathered_bytes(const struct cost_setting *setting);
 

@@ -49,6 +49,7 @@ struct cost_setting {
     int64_t shard_group;              /* number of them that share states; 0: all */
     int64_t fsdp;                     /* version of FSDP; 0 counts as 1 */
     double optimizer_offload;         /* scenario_plan */
+    double on_demand_slowdown;        /* scenario_communication; 0: ranks of zero3 join collectives */
     struct cost_host host;
     enum precision precision;        /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
@@ -208,6 +209,12 @@ static inline bool cost_gathers_inputs(const struct cost_setting *setting)
 static inline bool cost_shards_in_passes(const struct cost_setting *setting)
 {
     return setting->sharding == SCENARIO_ZERO2 || (setting->sharding == SCENARIO_ZERO3 && !setting->staged);
+}
+
+/** Return whether ranks read and send shards by themselves and wait for no other in passes. */
+static inline bool cost_shards_on_demand(const struct cost_setting *setting)
+{
+    return setting->on_demand_slowdown > 0;
 }
 
 /** Return whether ranks that share states each receive all of their gradients, and not a shard. */

@@ -58,13 +58,20 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
     return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 
+/** Return the time of reads and sends by the ranks themselves over that of collectives. */
+static double slowdown_of(const struct cost_setting *setting)
+{
+    bool crosses = extent_of_group(setting) == OVERLAP_OVER_DOMAINS;
+    return cost_shards_on_demand(setting) && crosses ? setting->on_demand_slowdown : 1;
+}
+
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            double *sent_bytes)
 {
     int32_t n = cost_shards(setting);
     CHECK(n >= 1);
     *sent_bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (n - 1) / n;
-    return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
+    return slowdown_of(setting) * cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
 }
 
 /** Count the groups of a shard on one node. The results are the fewest and the most over all shards and nodes. Nodes
@@ -259,7 +266,8 @@ static void add_group_bytes(const struct cost_setting *setting, enum device_coll
 {
     int32_t n = cost_shards(setting);
     traffic->inside_bytes += cost_of_rails(setting, kind, COST_NVLINK, bytes, n, traffic->each).wire_bytes;
-    traffic->rail_bytes += cost_of_rails(setting, kind, COST_NIC, bytes, n, traffic->each).wire_bytes;
+    traffic->rail_bytes +=
+        slowdown_of(setting) * cost_of_rails(setting, kind, COST_NIC, bytes, n, traffic->each).wire_bytes;
 }
 
 /** Add the bytes of the all-reduce of `parameters` gradients among groups. */

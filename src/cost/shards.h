@@ -30,6 +30,9 @@
  * 10. With stages (`staged`) the backward only adds the layers' bf16 gradients to the whole ones, in the precision of
  *    their reduction. shards_gather has the gathers.
  *
+ * 11. On demand (cost_shards_on_demand) a rank reads and sends the same bytes by itself. If its group leaves an NVLink
+ *    domain, g and r are on_demand_slowdown times as long.
+ *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */
 void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost);

@@ -7,10 +7,16 @@
 #include "base/check.h"
 #include "cost/communication.h"
 
-bool joins_pass(const struct builder *builder, enum pass pass)
+/* Return whether a pass exchanges shards. */
+static bool exchanges_shards(const struct builder *builder, enum pass pass)
 {
     const struct cost_setting *setting = builder->setting;
     return cost_shards_in_passes(setting) && (pass != PASS_FORWARD || setting->sharding == SCENARIO_ZERO3);
+}
+
+bool joins_pass(const struct builder *builder, enum pass pass)
+{
+    return exchanges_shards(builder, pass) && !cost_shards_on_demand(builder->setting);
 }
 
 /* Set the next GPUs of the ranks [first, end) of one domain. The next domain has [next, next_end). */
@@ -109,7 +115,7 @@ void joins_send(struct builder *builder, enum pass pass, const struct builder_pa
 {
     const struct cost_setting *setting = builder->setting;
     bool replayed = setting->replay != NULL; /* its passes have all that they wait for */
-    if (builder->options.fold_equal || replayed || !joins_pass(builder, pass))
+    if (builder->options.fold_equal || replayed || !exchanges_shards(builder, pass))
         return;
     const struct shards_traffic *shards = &builder->shards[pass];
     const struct joins_next *to = &builder->at[participant->dag_rank].next;
@@ -132,10 +138,9 @@ void joins_send(struct builder *builder, enum pass pass, const struct builder_pa
     add_send(builder, task, to->rail >= 0 ? to->rail : to->replica, rail, worst_factor(builder, FAULT_NIC), chain_s);
 }
 
-void joins_sync(struct builder *builder)
+/* Append the SYNC behind the latest passes of ranks [first, first + n). */
+static void add_sync(struct builder *builder, int32_t first, int32_t n)
 {
-    struct dag *dag = builder->dag;
-    int32_t first = builder->pipes[0].first_rank, n = dag->n_ranks - first;
     struct dag_task task = builder_task_of(builder, first, DAG_STREAM_SHARDS, DAG_SYNC, DAG_SHARDS);
     int32_t sync = builder_task(builder, task, 0.0);
     for (int32_t rank = first; rank < first + n; rank++) {
@@ -147,4 +152,16 @@ void joins_sync(struct builder *builder)
         builder_edge(builder, last[DAG_STREAM_SHARD_RAIL], DAG_COLLECTIVE);
         builder->at[rank].ring = sync;
     }
+}
+
+void joins_sync(struct builder *builder)
+{
+    int32_t first = builder->pipes[0].first_rank;
+    add_sync(builder, first, builder->dag->n_ranks - first);
+}
+
+void joins_wait(struct builder *builder, enum pass pass, int32_t dag_rank)
+{
+    if (cost_shards_on_demand(builder->setting) && !builder->options.fold_equal && exchanges_shards(builder, pass))
+        add_sync(builder, dag_rank, 1);
 }

@@ -15,8 +15,12 @@
  *    forward one, ranks before a backward run an empty pass meanwhile. Ranks that have ended run empty passes, too.
  * 3. Groups of HSDP wait for each other in forwards, too, although only their backwards reduce among them.
  * 4. Stages of zero3 do not join: they gather once.
+ * 5. On demand (ODC) no pass joins. All ranks wait for each other once, before the optimizer.
  */
 bool joins_pass(const struct builder *builder, enum pass pass);
+
+/** Let a rank that exchanges shards on demand wait for its own SENDs of a pass. All other ranks go on. */
+void joins_wait(struct builder *builder, enum pass pass, int32_t dag_rank);
 
 /** Fill in the traffic of the phase's passes, and the GPUs to which its ranks send. */
 void joins_open(struct builder *builder);

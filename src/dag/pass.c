@@ -262,6 +262,7 @@ static void end_pass(struct pass_work *work, const struct builder_participant *p
     struct builder_end *end = participant->end;
     at->ring = participant->ring;
     at->send = -1;
+    joins_wait(builder, work->pass, participant->dag_rank);
     if (work->pass == PASS_WEIGHT)
         return;
     int32_t last = builder->stream_last[participant->dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE];

@@ -183,25 +183,37 @@ static void join(struct partition *to, struct partition *from, int32_t k, int32_
     from->joined = true;
 }
 
-void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *set)
+/* Return how many weights come before one in descending order, ties by index. */
+static int32_t rank_of(const double *weight, int32_t n, int32_t which)
 {
-    struct partition *partitions = check_calloc((size_t)n, sizeof *partitions);
-    double *sum = check_calloc((size_t)n * (size_t)k, sizeof *sum);
-    int32_t *names = check_malloc((size_t)n * (size_t)k * sizeof *names), *name, last = 0;
+    int32_t rank = 0;
+    for (int32_t i = 0; i < n; i++)
+        rank += weight[i] > weight[which] || (weight[i] == weight[which] && i < which);
+    return rank;
+}
+
+void packing_differencing(const double *weight, int32_t n, int32_t k, bool equal, int32_t *set)
+{
+    int32_t n_partitions = equal ? (n + k - 1) / k : n, n_sets = n_partitions * k, last = 0;
+    struct partition *partitions = check_calloc((size_t)n_partitions, sizeof *partitions);
+    double *sum = check_calloc((size_t)n_sets, sizeof *sum);
+    int32_t *names = check_malloc((size_t)n_sets * sizeof *names), *first = check_malloc((size_t)n * sizeof *first);
     /* Each set's name leads to the set that absorbed it, at first to itself. */
-    name = check_malloc((size_t)n * (size_t)k * sizeof *name);
-    for (int32_t i = 0; i < n * k; i++)
+    int32_t *name = check_malloc((size_t)n_sets * sizeof *name);
+    for (int32_t i = 0; i < n_sets; i++)
         names[i] = name[i] = i;
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++)
+        first[i] = equal ? rank_of(weight, n, i) : i * k;
+    for (int32_t i = 0; i < n; i++)
+        sum[first[i]] = weight[i];
+    for (int32_t i = 0; i < n_partitions; i++)
         partitions[i] = (struct partition){.sum = sum + i * k, .set = names + i * k};
-        partitions[i].sum[0] = weight[i];
-    }
-    for (int32_t i = 1; i < n; i++) {
-        last = widest(partitions, n, k, -1);
-        join(&partitions[last], &partitions[widest(partitions, n, k, last)], k, name);
+    for (int32_t i = 1; i < n_partitions; i++) {
+        last = widest(partitions, n_partitions, k, -1);
+        join(&partitions[last], &partitions[widest(partitions, n_partitions, k, last)], k, name);
     }
     for (int32_t i = 0; i < n; i++) {
-        int32_t at = i * k, position = 0;
+        int32_t at = first[i], position = 0;
         while (name[at] != at)
             at = name[at];
         while (partitions[last].set[position] != at)
@@ -212,6 +224,7 @@ void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *s
     free(sum);
     free(names);
     free(name);
+    free(first);
 }
 
 void packing_free(struct packing *packing)

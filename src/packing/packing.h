@@ -43,14 +43,15 @@ void packing_random(const struct plan_request *request, int64_t most, struct pac
 /**
  * Divide n weights into k sets of near-equal sums by Karmarkar-Karp's largest differencing.
  *
- * 1. Each weight begins as a partition of its own.
+ * 1. Each weight begins as a partition of its own. If sets shall have equally many weights, or one less, the k largest
+ *    weights begin as one partition with a weight in each set, so do the next k, and so on.
  * 2. The two partitions with the largest spread of sums are joined, largest sums with smallest (ties: the lower ones).
  *    This goes on until one is left.
  *
  * @param set  [n] 0..k-1, sets by descending sum
  * Source: Karmarkar, Karp 1982, The differencing method of set partitioning (UCB/CSD-83-113).
  */
-void packing_differencing(const double *weight, int32_t n, int32_t k, int32_t *set);
+void packing_differencing(const double *weight, int32_t n, int32_t k, bool equal, int32_t *set);
 
 void packing_free(struct packing *packing);
 

@@ -57,6 +57,8 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .single = single_of(&scenario->fused),
         .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
         .host = host_of(scenario),
+        .on_demand_slowdown =
+            plan->shard_communication == SCENARIO_ON_DEMAND ? scenario->communication.on_demand_slowdown : 0,
     };
     cost_take_plan(&setting, plan);
     int32_t layers = 0;

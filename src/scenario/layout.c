@@ -288,6 +288,11 @@ static bool check_sharding(const struct scenario *scenario, const struct scenari
         return refuse(scenario, system, "fsdp", err, "2 needs sharding zero2 or zero3");
     if (in_passes && system->plan.schedule == SCENARIO_ZERO_BUBBLE)
         return refuse(scenario, system, "schedule", err, "zero-bubble needs sharding zero1 or none");
+    if (system->plan.shard_communication == SCENARIO_ON_DEMAND &&
+        (system->plan.sharding != SCENARIO_ZERO3 || system->plan.pp > 1 || system->plan.shard_group > 0))
+        return refuse(scenario, system, "shard_communication", err,
+                      "on-demand needs sharding zero3, pp 1 and no shard_group; HSDP's reductions among groups are not "
+                      "modelled with it");
     if (system->plan.reshard_after_forward != SCENARIO_RESHARD_DEFAULT && system->plan.sharding != SCENARIO_ZERO3)
         return refuse(scenario, system, "reshard_after_forward", err, "needs sharding zero3");
     return !in_passes || system->plan.pp == 1 || check_staged(scenario, system, err);

@@ -101,10 +101,11 @@ void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BA
 
 /** Knobs of the overlap of communication and computation. They are stated with every result. */
 struct scenario_communication {
-    int32_t tp_overlap; /* enum scenario_tensor_overlap */
-    bool cp_overlap;    /* the ring of keys and values runs beside attention */
-    int32_t pp_overlap; /* enum scenario_stage_overlap */
-    int32_t dp_overlap; /* enum scenario_data_overlap */
+    int32_t tp_overlap;        /* enum scenario_tensor_overlap */
+    bool cp_overlap;           /* the ring of keys and values runs beside attention */
+    int32_t pp_overlap;        /* enum scenario_stage_overlap */
+    int32_t dp_overlap;        /* enum scenario_data_overlap */
+    double on_demand_slowdown; /* time of reads and sends between NVLink domains over that of rings */
 };
 
 /** The host's time of launches [s]. */

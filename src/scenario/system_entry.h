@@ -30,6 +30,12 @@ enum recompute {
  * Source: Rajbhandari et al. 2020 (arXiv:1910.02054), stages 1 to 3, and 0.
  */
 enum scenario_sharding { SCENARIO_ZERO1, SCENARIO_ZERO2, SCENARIO_ZERO3, SCENARIO_UNSHARDED };
+/**
+ * The way in which ranks of zero3 exchange shards:
+ * - collective: all ranks join each gather and each reduction
+ * - on-demand: a rank reads what it needs from the owners, and sends them what it has (ODC)
+ */
+enum scenario_shard_communication { SCENARIO_COLLECTIVE, SCENARIO_ON_DEMAND };
 /** Kernels of a framework's element-wise operations: fused kernels made for them, one kernel an operation
  * (cost/layer.h), or kernels that a compiler fuses. */
 enum scenario_kernels { SCENARIO_FUSED, SCENARIO_EAGER, SCENARIO_COMPILED };
@@ -100,7 +106,8 @@ struct scenario_plan {
     int32_t schedule; /* enum scenario_schedule */
     int64_t slices;   /* slices of a micro-batch, with a schedule of slices; 0: the schedule's default */
     struct scenario_stages stages;
-    int32_t sharding;      /* enum scenario_sharding */
+    int32_t sharding;            /* enum scenario_sharding */
+    int32_t shard_communication; /* enum scenario_shard_communication, with zero3 */
     int64_t shard_group;   /* number of DP x CP ranks that share states; other groups hold the same; 0: all share */
     int64_t fsdp;          /* version of FSDP, 1 or 2, whose copies zero2 and zero3 make; 0 counts as 1 */
     int32_t fsdp_prefetch; /* enum scenario_prefetch */
@@ -165,7 +172,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 40 };
+enum { SYSTEM_ENTRY_N_KEYS = 41 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /** It holds what the scenario's framework says of its systems. */

@@ -95,6 +95,8 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
             continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
             layout.sharding = listing->sharding.at[j];
+            layout.shard_communication =
+                layout.sharding == SCENARIO_ZERO3 ? (int32_t)listing->system->shard_communication : SCENARIO_COLLECTIVE;
             if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies))
                 add_memory(listing, layout);
         }

@@ -34,6 +34,8 @@ void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[P
         n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s",
                               plan->sharding == SCENARIO_UNSHARDED ? "unsharded"
                                                                    : trace_sharding_names.text[plan->sharding]);
+    if (plan->shard_communication == SCENARIO_ON_DEMAND)
+        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " on-demand");
     if (plan->recompute != RECOMPUTE_NONE)
         n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", scenario_recompute_name[plan->recompute]);
     if (plan->optimizer_offload > 0)
@@ -182,13 +184,14 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
     if (host > 0)
         n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " (at most %.0f GiB on a host)", host / (1 << 30));
     bool in_passes = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3;
+    const char *communication = plan->shard_communication == SCENARIO_ON_DEMAND ? ", exchanged on demand" : "";
     const char *copies = !in_passes ? "" : plan->fsdp == 2 ? ", copies of FSDP2" : ", copies of FSDP1";
     const char *memory = plan->fsdp_ends == SCENARIO_ENDS_OWN            ? ", embedding and head by themselves"
                          : plan->fsdp_prefetch == SCENARIO_BACKWARD_POST ? ", gathered behind the backward before"
                                                                          : "";
     n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-                  "; %s on %d of %d DP x CP ranks%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
-                  scenario_plan_shards(plan), (int)(plan->dp * plan->cp), copies, memory,
+                  "; %s on %d of %d DP x CP ranks%s%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
+                  scenario_plan_shards(plan), (int)(plan->dp * plan->cp), communication, copies, memory,
                   plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
                   plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "",
                   plan->moments == SCENARIO_BF16 ? "bf16" : "fp32");

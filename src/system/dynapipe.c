@@ -370,7 +370,7 @@ static void make_plan(struct work *work, struct plan *plan)
     double *seconds = check_malloc(n * sizeof *seconds);
     for (int32_t i = 0; i < work->n_micro_batches; i++)
         seconds[i] = seconds_of(work, work->first[i], work->first[i + 1]);
-    packing_differencing(seconds, work->n_micro_batches, plan->phases->n_pipelines, set);
+    packing_differencing(seconds, work->n_micro_batches, plan->phases->n_pipelines, false, set);
     struct rng *rng = rng_create(work->request.seed, work->request.iteration, RNG_DYNAPIPE_ORDERS);
     for (int32_t rank = 0; rank < plan->phases->n_pipelines; rank++) {
         int32_t n_own = 0;

@@ -29,7 +29,9 @@ struct training_system {
     unsigned degrees;                   /* bits of enum system_degree that it takes above 1; it takes any DP */
     enum scenario_context context_type; /* plan.cp_type of the plans that a search tries */
     enum scenario_sharding sharding;    /* plan.sharding of these plans, if the plan space lists none */
-    bool whole_samples;                 /* every sample runs whole, in one micro-batch of one pipeline */
+    /* plan.shard_communication of those of zero3 */
+    enum scenario_shard_communication shard_communication;
+    bool whole_samples; /* every sample runs whole, in one micro-batch of one pipeline */
     /*
      * bits of enum system_decision: the plan does not depend on these fields of the request. SYSTEM_SCHEDULE: it takes
      * plan.vpp 1 only. It reads no field of the layout except offload_mode. NULL: none
