@@ -19,7 +19,8 @@
  * 7. The remaining samples, and after them those taken back, form the next step.
  * 8. A step is a phase. Its groups are disjoint and run their samples, each a micro-batch of its own, in 1F1B.
  *
- * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
+ * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler. It is still
+ * in Megatron's main. The scheduler of 2026, default_dynamic_cp, is megatron-default-dynamic-cp.
  *
  * Deviates: - A sample that needs more than all ranks takes all; the public scheduler stops. - Later versions of
  * Megatron-Core join short samples of a group to packs; that is `pack`, off by default. - The public scheduler runs
@@ -325,7 +326,8 @@ static const struct schema_key knobs[] = {
 const struct training_system system_megatron_dynamic_cp = {
     .name = "megatron-dynamic-cp",
     .source = "Megatron-Core, hybrid context-parallel schedule (2025)",
-    .meaning = "each sample on a power of two of the DP ranks, groups balanced by squared lengths, step by step",
+    .meaning = "samples on powers of two of the DP ranks, groups balanced by squared lengths, step by step; the "
+               "scheduler of 2025, still in Megatron's main (that of 2026: megatron-default-dynamic-cp)",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct dynamic_cp_knobs),
