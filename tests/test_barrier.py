@@ -22,7 +22,7 @@ systems:
 """
 PLANS = {
     "best-fit": "cp: 2", "length-balanced": "cp: 2", "flops-balanced": "cp: 2", "wlb-llm": "cp: 2, cp_type: all-gather",
-    "bytescale": "cp: 1", "slimpack": "cp: 1", "flexsp": "cp_type: ulysses",
+    "megatron-dp-balanced": "cp: 2", "megatron-default-dynamic-cp": "cp: 1", "bytescale": "cp: 1", "slimpack": "cp: 1", "flexsp": "cp_type: ulysses",
 }
 
 

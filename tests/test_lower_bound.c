@@ -98,19 +98,19 @@ TEST(lower_bound__walks_all_chunks_of_a_stage)
 /* The bound is never above the passes' critical path, for plans whose ranks share samples in one phase or in many. */
 TEST(lower_bound__bounds_what_systems_plan)
 {
-    static const char *const names[] = {"bytescale", "megatron-dynamic-cp"};
+    static const char *const names[] = {"bytescale", "megatron-dynamic-cp", "megatron-default-dynamic-cp"};
     int32_t n_phases = 0, n_groups = 0;
     double most = 0;
-    for (int32_t round = 0; round < 48; round++) {
+    for (int32_t round = 0; round < 72; round++) {
         struct hand_request hand;
         struct plan plan;
         struct error err = {0};
-        const struct training_system *system = system_find(names[round % 2], &err);
-        int32_t pp = 1 << round / 2 % 4;
+        const struct training_system *system = system_find(names[round % 3], &err);
+        int32_t pp = 1 << round / 3 % 4;
         hand_request_real(&hand, 8, pp, 8000);
-        hand.request.layout.offload = round % 3 * 0.5;
+        hand.request.layout.offload = round / 12 % 3 * 0.5;
         hand_batch_of(&hand, round % 5 == 0 ? HAND_UNIFORM : HAND_LONG_TAIL, 40, (uint64_t)round + 1);
-        hand_knobs(&hand, system, round % 2 == 0 ? "{capacity: 1000, always_offload: true}" : "max_tokens: 1000");
+        hand_knobs(&hand, system, round % 3 == 0 ? "{capacity: 1000, always_offload: true}" : "max_tokens: 1000");
         CHECK_TRUE(system->plan(&hand.request, NULL, &plan, &err));
         double share = lower_bound_s(&plan, &hand.setting) / passes_s(&plan, &hand.setting, true);
         CHECK_TRUE(share > 0.5 && share <= 1 + 1e-12);

@@ -14,8 +14,8 @@ from program import SCRATCH, point_of, run, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "slimpack",
-           "slimpipe", "dynapipe")
+SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp",
+           "megatron-dp-balanced", "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe")
 MODEL = ("heads", "kv_heads", "hidden", "layers", "ffn", "vocabulary", "activation", "tied_embeddings", "norm",
          "positions")
 
@@ -58,6 +58,7 @@ def sent_bytes(model, plan, tokens, replicas):
 
 MEMORY = "states activations kv kv_gradients workspace communication libraries".split()
 EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
+         "megatron-default-dynamic-cp": {"max_tokens": 4096},
          "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "micro_packs": 2}}
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests check the rivals' decisions for random batches against their rules, written a second time. The rules are
 those of their papers' restatements. They are packs of least load, ByteScale's groups and their ranks, and Megatron's
-dynamic context parallelism step by step. They are also SlimPipe's slices, and who computes whose attention."""
+dynamic context parallelism step by step. They are also SlimPipe's slices, and who computes whose attention. Megatron's
+two schedulers of 2026 are checked on more batches, since their rules have rare cases."""
+import concurrent.futures
 import itertools
 import json
 import math
@@ -26,6 +28,21 @@ systems:
   - {name: megatron-dynamic-cp, plan: {tp: 1, pp: 1}, knobs: {max_tokens: 500}}
   - {name: slimpipe, plan: {tp: 1, pp: 4}, knobs: {slices: 6}}
 """
+SCHEDULERS = """\
+name: schedulers
+model: llama-7b
+device: h800
+framework: slimpack-paper
+platform: hopper-1x8
+data: {lengths: github, context: 8Ki, long_documents: cut, global_batch: 30}
+iterations: {warm_up: 0, measured: 1}
+engine: critical-path
+systems:
+"""
+# Entries are named by platform, CP, PP, vpp and tokens a rank. With 0 a pack holds one context.
+DEALT = [(8, 1, 1, 1, 0), (8, 2, 1, 1, 2000), (8, 4, 1, 1, 3000), (8, 1, 2, 2, 9000), (6, 1, 1, 1, 4000), (6, 1, 2, 2, 0)]
+GROUPED = [(8, 1, 1, 1, 1100, 1), (8, 1, 1, 1, 3000, 2), (8, 1, 2, 1, 4000, 1), (8, 1, 2, 2, 4000, 1), (8, 1, 4, 2, 9000, 1),
+           (6, 1, 1, 1, 1400, 1), (6, 1, 1, 1, 9000, 2), (6, 1, 2, 2, 7000, 1)]
 HIDDEN, FFN, LAYERS = 4096, 11008, 32  # Llama 7B: as many keys and values as queries
 
 
@@ -111,6 +128,100 @@ def balanced(items, n_ranks, n_buckets, delta=0.05):
             level[rank] = bucket
             given[rank].append((samples, width))
     return given
+
+
+def dealt_packs(tokens, room, multiple):
+    """Pack in order, and give last samples packs of their own until there are a multiple of packs."""
+    packs = []
+    for sample, length in enumerate(tokens):
+        if packs and sum(tokens[i] for i in packs[-1]) + length <= room:
+            packs[-1].append(sample)
+        else:
+            packs.append([sample])
+    for pack in packs[::-1]:
+        while len(packs) % multiple and len(pack) > 1:
+            packs.append([pack.pop()])
+    return packs
+
+
+def filled(groups, sizes):
+    """Let the groups [size, samples] grow until they have all ranks. False: they cannot."""
+    while sum(size for size, _ in groups) < sizes[-1]:
+        smallest = min(size for size, _ in groups)
+        larger = sizes[sizes.index(smallest) + 1]
+        if sum(size for size, _ in groups) + larger - smallest > sizes[-1]:
+            return False
+        next(group for group in groups if group[0] == smallest)[0] = larger
+    return True
+
+
+def grouped(tokens, left, room, sizes):
+    """Make Megatron's next micro-batch of 2026: its groups [size, samples], and the samples that wait."""
+    def need(sample):
+        return next((size for size in sizes if tokens[sample] / size <= room), sizes[-1])
+
+    def work(size, samples):
+        return sum(tokens[i] ** 2 / size for i in samples)
+
+    cap = tokens[left[0]] * room * 1.05
+    groups, waiting = [[need(left[0]), [left[0]]]], []
+    for sample in left[1:]:
+        options = []
+        for size in (size for size in sizes if size >= need(sample)):
+            options += [(size, at) for at, (other, samples) in enumerate(groups)
+                        if other == size and sum(tokens[i] for i in samples + [sample]) <= room * size]
+            if sum(other for other, _ in groups) + size <= sizes[-1]:
+                options.append((size, len(groups)))
+
+        loads = [work(*group) for group in groups]
+
+        def fullest(option):
+            size, at = option
+            return max(*loads, (loads[at] if at < len(groups) else 0) + work(size, [sample]))
+
+        best = min(options, key=fullest, default=None)
+        if best is None or fullest(best) > cap:
+            waiting.append(sample)
+        elif best[1] < len(groups):
+            groups[best[1]][1].append(sample)
+        else:
+            groups.append([best[0], [sample]])
+    if filled(groups, sizes):
+        return groups, waiting
+    taken, waiting = [left[0]], []
+    for sample in left[1:]:
+        fits = sum(tokens[i] for i in taken + [sample]) <= room * sizes[-1]
+        (taken if fits else waiting).append(sample)
+    return [[sizes[-1], taken]], waiting
+
+
+def part(groups, sizes):
+    own = [[size, samples] for size, samples in groups]
+    return own if filled(own, sizes) else [[sizes[-1], [i for _, samples in groups for i in samples]]]
+
+
+def grouped_batch(tokens, room, n_ranks, multiple, least):
+    """Make all micro-batches of a batch, and count those before any was split. None: their number is no multiple, and
+    none can be split."""
+    sizes = sorted({2 ** k for k in range(10) if n_ranks % 2 ** k == 0} | {n_ranks})
+    sizes = [size for size in sizes if size >= least]
+    left, all_groups = longest_first(tokens), []
+    while left:
+        groups, left = grouped(tokens, left, room, sizes)
+        all_groups.append(groups)
+    n_formed = len(all_groups)
+    at = n_formed - 1
+    while len(all_groups) % multiple:
+        if all(len(groups) == 1 for groups in all_groups):
+            return None, n_formed
+        groups = all_groups[at]
+        if len(groups) > 1:
+            ends = list(itertools.accumulate(size for size, _ in groups))
+            cut = 1 + next(k for k, end in enumerate(ends) if end >= n_ranks // 2)
+            all_groups[at] = part(groups[cut:], sizes)
+            all_groups.append(part(groups[:cut], sizes))
+        at = at - 1 if at > 0 else len(all_groups) - 1
+    return all_groups, n_formed
 
 
 class Step:
@@ -211,6 +322,82 @@ def moved(loads, threshold=0.01):
         moves.append((giver, taker, flop / loads[giver]))
         excess[giver] -= flop
         excess[taker] += flop
+
+
+class Schedulers(unittest.TestCase):
+    """Megatron's schedulers of 2026 decide as their rules do, written a second time. Interleaved groups have scenarios of
+    their own, since one entry that is refused ends a run."""
+    @classmethod
+    def setUpClass(cls):
+        def entries(gpus, split):
+            for of in [of for of in DEALT + GROUPED if of[0] == gpus and split == (len(of) > 5 and of[3] > 1)]:
+                knobs = {"max_tokens": of[4]} | ({"min_cp": of[5]} if len(of) > 5 else {})
+                name = "megatron-default-dynamic-cp" if len(of) > 5 else "megatron-dp-balanced"
+                yield {"name": name, "label": str(of), "knobs": knobs, "plan": {"tp": 1, "cp": of[1], "pp": of[2], "vpp": of[3]}}
+
+        def planned(of):
+            gpus, split, seed = of
+            done = run("plan", paths[gpus, split], "--quiet", "--set", f"seed={seed}", "--set", f"platform=hopper-1x{gpus}",
+                       "--set", "data.lengths=" + ("github", "wikipedia", "commoncrawl")[seed % 3])
+            if done.returncode == 0:
+                return {plan["label"]: plan for plan in json.loads(done.stdout)["systems"]}
+            assert split and "none has several groups to split" in done.stderr, done.stderr
+            return next(str(entry) for entry in GROUPED if f"{entry}: no plan" in done.stderr)
+
+        paths = {(gpus, split): write(f"schedulers{gpus}{split}.yaml", SCHEDULERS + "".join(
+            f"  - {json.dumps(one)}\n" for one in entries(gpus, split))) for gpus in (6, 8) for split in (False, True)}
+        cases = [(gpus, split, seed) for gpus, first in ((8, 0), (6, 50)) for split in (False, True)
+                 for seed in range(first, first + (10 if split else 50))]
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            cls.plans = dict(zip(cases, pool.map(planned, cases)))
+
+    def each(self, entry):
+        """(pipelines, tokens of its samples) of each batch. There are no pipelines if the entry was refused."""
+        for (gpus, split, seed), plans in self.plans.items():
+            if gpus == entry[0] and str(entry) in ([plans] if isinstance(plans, str) else plans):
+                samples = next(iter(self.plans[gpus, False, seed].values()))["samples"]
+                pipelines = None if isinstance(plans, str) else plans[str(entry)]["phases"][0]["pipelines"]
+                yield pipelines, [sample["tokens"] for sample in samples]
+
+    def test_dp_balanced_deals_out_packs_in_order(self):
+        n_batches, n_moved = 0, 0
+        for gpus, cp, pp, vpp, most in DEALT:
+            for pipelines, tokens in self.each((gpus, cp, pp, vpp, most)):
+                n_ranks = gpus // cp // pp
+                room, multiple = cp * (most or 8192 // cp), n_ranks * (pp if vpp > 1 else 1)
+                packs = dealt_packs(tokens, room, multiple)
+                self.assertEqual([units_of(pipeline) for pipeline in pipelines], dealt(packs, n_ranks))
+                self.assertEqual(len(packs) % multiple, 0)
+                n_batches += 1
+                n_moved += len(packs) - len(dealt_packs(tokens, room, 1))
+        self.assertEqual(n_batches, 50 * len(DEALT))
+        self.assertGreater(n_moved, 100)
+
+    def test_default_dynamic_cp_forms_the_same_groups(self):
+        sizes, n_batches, n_split, n_refused = set(), 0, 0, 0
+        for gpus, cp, pp, vpp, most, least in GROUPED:
+            for pipelines, tokens in self.each((gpus, cp, pp, vpp, most, least)):
+                all_groups, n_formed = grouped_batch(tokens, min(most, 8192), gpus // pp, pp if vpp > 1 else 1, least)
+                self.assertEqual(pipelines is None, all_groups is None)
+                n_batches += 1
+                n_refused += all_groups is None
+                n_split += all_groups is not None and len(all_groups) > n_formed
+                expected = [[] for _ in pipelines or []]
+                for groups in all_groups or []:
+                    ranks = itertools.count()
+                    for size, samples in groups:
+                        members = [next(ranks) for _ in range(size)]
+                        sizes.add((gpus // pp, size))
+                        for rank in members:
+                            expected[rank].append((samples, size, members if size > 1 else []))
+                for pipeline, own in zip(pipelines or [], expected):
+                    found = zip(units_of(pipeline), (unit["context"] for unit in pipeline["forward"]),
+                                (unit["shared_by_pipelines"] for unit in pipeline["forward"]))
+                    self.assertEqual(list(found), own)
+        self.assertLessEqual({(8, 1), (8, 2), (8, 4), (8, 8), (6, 1), (6, 2), (6, 6), (3, 1), (3, 3)}, sizes)
+        self.assertGreater(n_batches, 240)
+        self.assertGreater(n_split, 5)
+        self.assertGreater(n_refused, 0)
 
 
 class Rules(unittest.TestCase):

@@ -30,6 +30,9 @@ static const struct hand_cell cells[] = {
     {"llama-7b", "hopper-2x8", "bytescale", "64Ki", "", "", 8},
     {"llama-7b", "hopper-2x8", "bytescale", "128Ki", "", "always_offload: true", 9},
     {"llama-7b", "hopper-2x8", "megatron-dynamic-cp", "64Ki", "offload: [0, 0.5]", "", 10},
+    {"llama-7b", "hopper-2x8", "megatron-dp-balanced", "32Ki", "offload: [0, 1], cp: [1, 2], vpp: [1, 2]", "", 6},
+    {"llama-7b", "hopper-2x8", "megatron-default-dynamic-cp", "64Ki", "offload: [0, 0.5]", "", 10},
+    {"llama-7b", "hopper-2x8", "megatron-default-dynamic-cp", "32Ki", "offload: 0, vpp: [1, 2]", "", 11},
     {"llama-7b", "hopper-2x8", "wlb-llm", "128Ki", "offload: 0", "thresholds: [16Ki]", 12},
     {"llama-7b", "hopper-2x8", "hotspa", "32Ki", "offload: 0", "", 13},
     {"llama-7b", "hopper-2x8", "dynapipe", "64Ki", "", "", 14},
@@ -294,13 +297,8 @@ TEST(search__takes_a_system_that_lets_samples_wait)
 /* After its warm-up a system with a state runs the five in a row. Times are in proportion to the FLOPs that ran. */
 TEST(search__carries_a_state_through_warm_up_and_deciding)
 {
-    struct hand_cell cell = {"llama-7b",
-                             "hopper-2x8",
-                             "wlb-llm",
-                             "64Ki, long_documents: truncate",
-                             "tp: 2, pp: 1, offload: 0",
-                             "thresholds: [8Ki]",
-                             11};
+    const char *context = "64Ki, long_documents: truncate", *plans = "tp: 2, pp: 1, offload: 0";
+    struct hand_cell cell = {"llama-7b", "hopper-2x8", "wlb-llm", context, plans, "thresholds: [8Ki]", 11};
     struct error err = {0};
     struct search_options options = {0};
     struct hand_search hand;

@@ -13,8 +13,7 @@
 #include "packing/samples.h"
 #include "plan/schedule.h"
 
-/* Make the packing from the pack of each sample in order; -1: in none. */
-static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing)
+void packing_of(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing)
 {
     packing->n_packs = n_packs;
     packing->first = check_malloc(((size_t)n_packs + 1) * sizeof(int32_t));
@@ -25,7 +24,7 @@ static void take(const int32_t *order, const int32_t *pack, int32_t n, int32_t n
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity, struct packing *packing)
 {
     int32_t *pack = check_malloc((size_t)n * sizeof *pack);
-    take(order, pack, n, bins_pack(tokens, order, n, capacity, pack), packing);
+    packing_of(order, pack, n, bins_pack(tokens, order, n, capacity, pack), packing);
     free(pack);
 }
 
@@ -41,14 +40,14 @@ void packing_best_fit_batch(const struct batch *batch, int32_t capacity, struct 
         size_t n_bytes = (size_t)batch->n_samples * sizeof(int32_t);
         int32_t *pack = check_malloc(n_bytes);
         n_packs = bins_pack(batch->tokens, order, batch->n_samples, capacity, pack);
-        take(order, pack, batch->n_samples, n_packs, packing);
+        packing_of(order, pack, batch->n_samples, n_packs, packing);
         batch_memo_keep(batch->memo, &key, sizeof key, pack, n_bytes);
         free(pack);
     } else {
         n_packs = 0;
         for (int32_t i = 0; i < batch->n_samples; i++)
             n_packs = known[i] >= n_packs ? known[i] + 1 : n_packs;
-        take(order, known, batch->n_samples, n_packs, packing);
+        packing_of(order, known, batch->n_samples, n_packs, packing);
     }
     free(order);
 }
@@ -90,7 +89,7 @@ static bool pack_least_loaded(const struct items *items, int32_t n_packs, int64_
         room[best] -= takes;
     }
     if (fitted == n)
-        take(items->order, pack, n, n_packs, packing);
+        packing_of(items->order, pack, n, n_packs, packing);
     free(load);
     free(room);
     free(pack);
@@ -135,7 +134,7 @@ void packing_random(const struct plan_request *request, int64_t most, struct pac
     }
     for (int32_t i = 0; i < n; i++)
         pack[i] = n < n_packs ? i : (int32_t)(i * n_packs / n);
-    take(order, pack, n, (int32_t)n_packs, packing);
+    packing_of(order, pack, n, (int32_t)n_packs, packing);
     rng_free(rng);
     free(order);
     free(pack);
@@ -341,22 +340,48 @@ int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width)
     return group;
 }
 
-bool packing_plan(const struct plan_request *request, const int32_t *tokens, const struct packing *packing,
-                  struct plan *plan, struct error *err)
+void packing_add_shared(const struct plan_request *request, const int32_t *sample, int32_t n, int32_t first,
+                        int32_t width, struct plan_phase *phase)
 {
-    bool ok = true;
+    int32_t shared = width > 1 ? packing_block(phase, first, width) : -1;
+    for (int32_t rank = first; rank < first + width; rank++) {
+        struct plan_pipeline *pipeline = &phase->pipelines[rank];
+        packing_add_micro_batch(request, request->batch->tokens, sample, n, pipeline);
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_partition *partition = &pipeline->partition[pass];
+            struct plan_micro_batch *micro_batch = &partition->micro_batches[partition->n_micro_batches - 1];
+            micro_batch->context = width;
+            micro_batch->group = shared;
+        }
+    }
+}
+
+void packing_open_plan(const struct plan_request *request, struct plan *plan)
+{
     *plan = (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&request->layout)};
     plan->phases = check_calloc(1, sizeof *plan->phases);
     request_megatron_layout(request, plan->phases);
+}
+
+bool packing_schedule(const struct plan_request *request, struct plan *plan, struct error *err)
+{
+    bool ok = true;
+    for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++)
+        ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
+    if (!ok)
+        plan_free(plan);
+    return ok;
+}
+
+bool packing_plan(const struct plan_request *request, const int32_t *tokens, const struct packing *packing,
+                  struct plan *plan, struct error *err)
+{
+    packing_open_plan(request, plan);
     for (int32_t pack = 0; pack < packing->n_packs; pack++) {
         int32_t first = packing->first[pack], n = packing->first[pack + 1] - first;
         if (n > 0)
             packing_add_micro_batch(request, tokens, packing->sample + first, n,
                                     &plan->phases->pipelines[pack % plan->phases->n_pipelines]);
     }
-    for (int32_t rank = 0; ok && rank < plan->phases->n_pipelines; rank++)
-        ok = schedule_pipeline(&plan->phases->pipelines[rank], &request->layout, request->setting, err);
-    if (!ok)
-        plan_free(plan);
-    return ok;
+    return packing_schedule(request, plan, err);
 }

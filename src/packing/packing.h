@@ -11,6 +11,9 @@ struct packing {
     int32_t *first, *sample;
 };
 
+/** Make the packing from the pack of each of n samples in order. A sample of pack -1 is left out. */
+void packing_of(const int32_t *order, const int32_t *pack, int32_t n, int32_t n_packs, struct packing *packing);
+
 /** Pack by best-fit decreasing. The parameters are those of bins_pack. */
 void packing_best_fit(const int32_t *tokens, int32_t n, const int32_t *order, int32_t capacity,
                       struct packing *packing);
@@ -90,6 +93,22 @@ void packing_add_micro_batch(const struct plan_request *request, const int32_t *
 
 /** Return the number of the group of pipelines [first, first + width). It is made if there is none. */
 int32_t packing_block(struct plan_phase *phase, int32_t first, int32_t width);
+
+/**
+ * Append samples of the batch as one whole micro-batch that neighbouring ranks share by context parallelism. The layout
+ * has no context parallelism of its own.
+ *
+ * @param first  first of `width` ranks; with width 1 the micro-batch is of no group
+ */
+void packing_add_shared(const struct plan_request *request, const int32_t *sample, int32_t n, int32_t first,
+                        int32_t width, struct plan_phase *phase);
+
+/** Open a plan of one phase of Megatron's layout, whose pipelines have no micro-batches yet. */
+void packing_open_plan(const struct plan_request *request, struct plan *plan);
+
+/** Order all pipelines of a plan's only phase by plan.schedule (plan/schedule.h, which also sets the error). If that
+ * fails, the plan is freed. */
+bool packing_schedule(const struct plan_request *request, struct plan *plan, struct error *err);
 
 /**
  * Make one phase of Megatron's layout. Pack k is a micro-batch of DP rank k mod DP, in order. Empty packs are left out.

@@ -9,6 +9,7 @@
 #include "bounds/evaluate.h"
 #include "bounds/lower_bound.h"
 #include "cost/cache.h"
+#include "packing/packing.h"
 
 /* One candidate. */
 struct candidate {
@@ -141,4 +142,13 @@ bool token_cap_search(const struct plan_request *request, int32_t most, int32_t 
     else
         plan_free(&fastest.plan);
     return ok;
+}
+
+bool token_cap_search_given(const struct plan_request *request, int64_t given, token_cap_planner *planner,
+                            struct plan *plan, struct error *err)
+{
+    int64_t most = given > 0 ? given : packing_memory_tokens(request);
+    most = most < request->context ? most : request->context;
+    return token_cap_search(request, (int32_t)(most > 1 ? most : 1), given > 0 ? 0 : TOKEN_CAP_N_HALVINGS, planner,
+                            plan, err);
 }

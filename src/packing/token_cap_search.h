@@ -23,11 +23,18 @@ enum { TOKEN_CAP_N_HALVINGS = 5, TOKEN_CAP_N_VARIANTS = 2 };
  *    its bound is above the fastest so far that fits, or above request->limit_s.
  * 4. If none is resolved, or the fastest ends later than request->limit_s, the plan has no phases.
  * 5. A single candidate is the plan and is not resolved.
- * 6. n_candidates and n_resolved count all candidates.
+ * 6. n_candidates and n_resolved count all candidates. Without any the plan has neither phases nor candidates.
  *
  * @return false with err if a candidate cannot run
  */
 bool token_cap_search(const struct plan_request *request, int32_t most, int32_t n_halvings, token_cap_planner *planner,
                       struct plan *plan, struct error *err);
+
+/**
+ * Search likewise for the tokens that a user may give. With `given` above 0 it is the only candidate. Otherwise the
+ * candidates are packing_memory_tokens and TOKEN_CAP_N_HALVINGS halves. Either is at most the context, at least 1.
+ */
+bool token_cap_search_given(const struct plan_request *request, int64_t given, token_cap_planner *planner,
+                            struct plan *plan, struct error *err);
 
 #endif

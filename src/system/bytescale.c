@@ -76,15 +76,6 @@ struct assignment {
     int32_t *level;    /* bucket of each rank's last item, -1: none */
 };
 
-/* Return C, or the limit from which C is searched. */
-static int32_t most_capacity(const struct plan_request *request)
-{
-    const struct bytescale_knobs *knobs = request->knobs;
-    int64_t capacity = knobs->capacity > 0 ? knobs->capacity : packing_memory_tokens(request);
-    capacity = capacity < request->context ? capacity : request->context;
-    return (int32_t)(capacity > 1 ? capacity : 1);
-}
-
 /* Return the layers of a rank's stage. */
 static double n_layers(const struct plan_request *request)
 {
@@ -380,37 +371,28 @@ static int by_slot(const void *a, const void *b)
     return x->slot != y->slot ? (x->slot > y->slot) - (x->slot < y->slot) : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static void add_item(const struct assignment *assignment, const struct item *item, int32_t group,
-                     struct plan_pipeline *pipeline)
+static void add_item(const struct assignment *assignment, const struct item *item, struct plan_phase *phase)
 {
-    packing_add_micro_batch(assignment->request, assignment->request->batch->tokens, assignment->sample + item->first,
-                            item->n, pipeline);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        struct plan_micro_batch *micro_batch =
-            &pipeline->partition[pass].micro_batches[pipeline->partition[pass].n_micro_batches - 1];
-        micro_batch->context = item->width;
-        micro_batch->group = group;
-        if (assignment->request->layout.offload_mode != SCENARIO_OFFLOAD_AUTO)
-            continue; /* it has plan.offload */
-        micro_batch->offload = item->offload;
-        micro_batch->streams = item->offload > 0;
-    }
+    packing_add_shared(assignment->request, assignment->sample + item->first, item->n, item->rank, item->width, phase);
+    if (assignment->request->layout.offload_mode != SCENARIO_OFFLOAD_AUTO)
+        return; /* it has plan.offload */
+    for (int32_t rank = item->rank; rank < item->rank + item->width; rank++)
+        for (int pass = 0; pass < N_PASSES; pass++) {
+            struct plan_partition *partition = &phase->pipelines[rank].partition[pass];
+            struct plan_micro_batch *micro_batch = &partition->micro_batches[partition->n_micro_batches - 1];
+            micro_batch->offload = item->offload;
+            micro_batch->streams = item->offload > 0;
+        }
 }
 
 /* Make the plan; items are ordered by slot. */
 static void make_plan(const struct assignment *assignment, struct plan *plan)
 {
-    *plan =
-        (struct plan){.n_phases = 1, .n_candidates = 1, .shards = scenario_plan_shards(&assignment->request->layout)};
-    struct plan_phase *phase = plan->phases = check_calloc(1, sizeof *plan->phases);
     int32_t *slot = check_malloc((size_t)assignment->n_items * sizeof *slot);
-    request_megatron_layout(assignment->request, phase);
-    for (int32_t i = 0; i < assignment->n_items; i++) {
-        const struct item *item = &assignment->items[i];
-        int32_t group = item->width > 1 ? packing_block(phase, item->rank, item->width) : -1;
-        for (int32_t rank = item->rank; rank < item->rank + item->width; rank++)
-            add_item(assignment, item, group, &phase->pipelines[rank]);
-    }
+    packing_open_plan(assignment->request, plan);
+    struct plan_phase *phase = plan->phases;
+    for (int32_t i = 0; i < assignment->n_items; i++)
+        add_item(assignment, &assignment->items[i], phase);
     for (int32_t rank = 0; rank < phase->n_pipelines; rank++) {
         int32_t n = 0;
         for (int32_t i = 0; i < assignment->n_items; i++)
@@ -461,8 +443,7 @@ static bool bytescale_plan(const struct plan_request *request, void *state, stru
         return false;
     if (request->layout.offload_mode == SCENARIO_OFFLOAD_AUTO)
         own.layout.offload = 0;
-    return token_cap_search(&own, most_capacity(&own), knobs->capacity > 0 ? 0 : TOKEN_CAP_N_HALVINGS, plan_with, plan,
-                            err);
+    return token_cap_search_given(&own, knobs->capacity, plan_with, plan, err);
 }
 
 static unsigned bytescale_decides(const void *knobs, const struct scenario_plan *layout)

@@ -431,7 +431,7 @@ static const struct schema_key knobs[] = {
 const struct training_system system_dynapipe = {
     .name = "dynapipe",
     .source = "Jiang et al. 2024 (arXiv:2311.10418)",
-    .meaning = "micro-batches of samples padded to the longest, by dynamic programming, Karmarkar-Karp over DP ranks, "
+    .meaning = "micro-batches of padded samples, by dynamic programming, Karmarkar-Karp over DP ranks, "
                "search of orders, memory-aware adaptive schedule",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,

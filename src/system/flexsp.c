@@ -92,18 +92,10 @@ static struct flexsp_cost cost_of(const struct plan_request *request, int64_t ca
 static void add_group(const struct plan_request *request, const struct flexsp_group *group, const int32_t *order,
                       int32_t first_rank, struct plan_phase *phase)
 {
-    int32_t width = 1 << group->level, shared = width > 1 ? packing_block(phase, first_rank, width) : -1;
     int32_t *sample = check_malloc((size_t)group->n * sizeof *sample);
     for (int32_t i = 0; i < group->n; i++)
         sample[i] = order[group->sequence[i]];
-    for (int32_t rank = first_rank; rank < first_rank + width; rank++) {
-        struct plan_pipeline *pipeline = &phase->pipelines[rank];
-        packing_add_micro_batch(request, request->batch->tokens, sample, group->n, pipeline);
-        for (int pass = 0; pass < N_PASSES; pass++) {
-            pipeline->partition[pass].micro_batches[0].context = width;
-            pipeline->partition[pass].micro_batches[0].group = shared;
-        }
-    }
+    packing_add_shared(request, sample, group->n, first_rank, 1 << group->level, phase);
     free(sample);
 }
 

@@ -19,7 +19,8 @@
  * 7. The remaining samples, and after them those taken back, form the next step.
  * 8. A step is a phase. Its groups are disjoint and run their samples, each a micro-batch of its own, in 1F1B.
  *
- * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler.
+ * Source: Megatron-Core, megatron/core/pipeline_parallel/hybrid_cp_schedule.py (2025), BalancedCPScheduler. It is still
+ * in Megatron's main. The scheduler of 2026, default_dynamic_cp, is megatron-default-dynamic-cp.
  *
  * Deviates: - A sample that needs more than all ranks takes all; the public scheduler stops. - Later versions of
  * Megatron-Core join short samples of a group to packs; that is `pack`, off by default. - The public scheduler runs
@@ -248,21 +249,13 @@ static int32_t micro_batch_samples(const struct forming *step, const struct grou
 static void add_group(const struct forming *step, const struct group *group, int32_t first_rank,
                       struct plan_phase *phase)
 {
-    int32_t shared = group->n_ranks > 1 ? packing_block(phase, first_rank, group->n_ranks) : -1;
+    for (int32_t i = 0, n; i < group->n; i += n) {
+        n = micro_batch_samples(step, group, i);
+        packing_add_shared(step->request, group->samples + i, n, first_rank, group->n_ranks, phase);
+    }
     for (int32_t rank = first_rank; rank < first_rank + group->n_ranks; rank++) {
-        struct plan_pipeline *pipeline = &phase->pipelines[rank];
-        for (int32_t i = 0, n; i < group->n; i += n) {
-            n = micro_batch_samples(step, group, i);
-            packing_add_micro_batch(step->request, step->request->batch->tokens, group->samples + i, n, pipeline);
-            for (int pass = 0; pass < N_PASSES; pass++) {
-                struct plan_micro_batch *micro_batch =
-                    &pipeline->partition[pass].micro_batches[pipeline->partition[pass].n_micro_batches - 1];
-                micro_batch->context = group->n_ranks;
-                micro_batch->group = shared;
-            }
-        }
-        plan_fill_need(pipeline);
-        order_one_f_one_b(pipeline, ORDER_JUST_IN_TIME);
+        plan_fill_need(&phase->pipelines[rank]);
+        order_one_f_one_b(&phase->pipelines[rank], ORDER_JUST_IN_TIME);
     }
 }
 
@@ -310,11 +303,7 @@ static bool dynamic_cp_plan(const struct plan_request *request, void *state, str
     const struct dynamic_cp_knobs *knobs = request->knobs;
     if (!request_check_windows(request, "megatron-dynamic-cp", err))
         return false;
-    int64_t most = knobs->max_tokens > 0 ? knobs->max_tokens : packing_memory_tokens(request);
-    most = most < request->context ? most : request->context;
-    most = most > 1 ? most : 1;
-    return token_cap_search(request, (int32_t)most, knobs->max_tokens > 0 ? 0 : TOKEN_CAP_N_HALVINGS, add_steps, plan,
-                            err);
+    return token_cap_search_given(request, knobs->max_tokens, add_steps, plan, err);
 }
 
 static const struct schema_key knobs[] = {
@@ -337,7 +326,8 @@ static const struct schema_key knobs[] = {
 const struct training_system system_megatron_dynamic_cp = {
     .name = "megatron-dynamic-cp",
     .source = "Megatron-Core, hybrid context-parallel schedule (2025)",
-    .meaning = "each sample on a power of two of the DP ranks, groups balanced by squared lengths, step by step",
+    .meaning = "samples on powers of two of the DP ranks, groups balanced by squared lengths, step by step; the "
+               "scheduler of 2025, still in Megatron's main (that of 2026: megatron-default-dynamic-cp)",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct dynamic_cp_knobs),

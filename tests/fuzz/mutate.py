@@ -37,8 +37,8 @@ faults:
   - {kind: gpu, gpus: [1], factor: 1.5}
   - {kind: nic, share: 0.5, seed: 3, factor: 2}
 """
-SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "slimpack", "slimpipe",
-           "dynapipe", "flexsp", "hotspa")
+SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "megatron-dp-balanced",
+           "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe", "flexsp", "hotspa")
 OTHERS = SCENARIO.split("systems:")[0] + "systems:\n" + "".join(f"  - {{name: {name}, plan: {{tp: 2}}}}\n" for name in SYSTEMS)
 SWEEP = SCENARIO.replace("both", "critical-path").replace("tiny", "swept") + """\
 sweep:
