@@ -329,6 +329,43 @@ TEST(contiguous_ring__takes_as_long_as_its_last_rank)
         }
 }
 
+/* 16 tokens have 8 x 16 x 17 = 2176 FLOP with h 4. The last of two ranks of a contiguous ring computes 2176 - 8 x 8 x 9
+ * = 1600 and adds sums. In perfect balance each has 1088, whatever the kind, and sends nothing. One rank alone keeps
+ * its cost. The two chunks of a sequence's slowest rank have 1088 of the 1408 FLOP that documents of 12 and 4 tokens
+ * have. */
+TEST(balanced_context__is_an_even_share_without_messages)
+{
+    const struct slice document = {0, 0, 16}, documents[] = {{0, 0, 12}, {1, 0, 4}};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = hand_toy_setting_of(&plan), balanced;
+    setting.tensor = 1;
+    struct cost_micro_batch micro_batch = {.slices = &document, .n_slices = 1, .context = 2};
+    for (int32_t type = 0; type <= SCENARIO_RING_CONTIGUOUS; type++) {
+        setting.cp_type = type;
+        balanced = setting;
+        balanced.balanced_context = true;
+        struct cost_pass own = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+        struct cost_pass even = cost_of_pass(&balanced, PASS_FORWARD, &micro_batch);
+        if (type == SCENARIO_RING_CONTIGUOUS)
+            CHECK_CLOSE(hand_blocks_s(&setting, PASS_FORWARD, &micro_batch), 3 * 4 * 1600.0, 1e-14);
+        CHECK_CLOSE(even.attention_s, 3 * 4 * 1088.0, 1e-14);
+        CHECK_CLOSE(cost_of_pass(&balanced, PASS_BACKWARD, &micro_batch).attention_s, 3 * 2 * 2.5 * 1088, 1e-14);
+        CHECK_TRUE(own.ring_bytes > 0 && even.ring_bytes == 0 && even.ring_steps == 0);
+        CHECK_TRUE(even.context_s == 0 && even.context_wire_bytes == 0);
+        CHECK_CLOSE(even.flop, own.flop, 1e-14);
+        CHECK_TRUE(even.kernels_s == own.kernels_s && even.tensor_s == own.tensor_s);
+        micro_batch.context = 1;
+        own = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+        even = cost_of_pass(&balanced, PASS_FORWARD, &micro_batch);
+        CHECK_TRUE(own.attention_s == even.attention_s && own.flop == even.flop);
+        micro_batch.context = 2;
+    }
+    balanced.cp_type = SCENARIO_ALL_GATHER;
+    micro_batch =
+        (struct cost_micro_batch){.slices = documents, .n_slices = 2, .context = 2, .sharding = SLICE_PER_SEQUENCE};
+    CHECK_CLOSE(cost_of_pass(&balanced, PASS_FORWARD, &micro_batch).attention_s, 3 * 4 * 704.0, 1e-14);
+}
+
 /* [0, 1024) runs on a contiguous ring of two, with 2 heads 2 wide. The block of a rank's own keys ends no earlier than
  * its tile of 512 keys, 524288 FLOP x 4 s on one multiprocessor of 8 or 6. Behind it 8 such tiles run in one wave on 8
  * multiprocessors, in two on 6. */

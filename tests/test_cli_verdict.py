@@ -7,6 +7,8 @@ import re
 import subprocess
 import unittest
 
+import h5py
+
 from cli_case import SOURCE
 from program import SCRATCH, SMALL, fresh, point_of, run, write
 
@@ -146,11 +148,11 @@ class Verdict(unittest.TestCase):
 
     def test_verdict__says_that_tokens_wait(self):
         text = " ".join(verdict(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])[0].split())
-        waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?)[,;]", text)
-        systems = json_of(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])["systems"]
-        (delay,) = [of["token_delay"] for of in systems if of["label"] == waits[2]]
+        report = json_of(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])
+        waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?),", " ".join(report["verdict"]))
+        (delay,) = [of["token_delay"] for of in report["systems"] if of["label"] == waits[2]]
         self.assertAlmostEqual(float(waits[1]), delay, delta=0.005)
-        self.assertIn("may be too good: compare MFU", text)
+        self.assertIn("compare MFU, since tokens/s are those of other samples and may be too good", text)
 
     def test_verdict__says_first_that_a_doubled_batch_changes_the_winner(self):
         """32 documents fill two sequences or so: two replicas waste none, four do. In a run by hand of 64 they tie."""
@@ -170,6 +172,28 @@ class Verdict(unittest.TestCase):
         self.assertIn("32 documents for 4 replicas of many leave 2 without any, 256 documents would give each 4",
                       points[0]["verdict"][0])
         self.assertEqual((points[0]["ties"], sorted(points[1]["ties"])), ([], ["few", "many"]))
+
+    def test_verdict__says_what_dcp_gains_at_most(self):
+        """Systems that fit have their gains in the order of the ranking. Warm-up has no bound, nor has a plan without CP."""
+        entries = [f"  - {{name: best-fit, label: {label}, plan: {{tp: 2, pp: 2, cp: {cp}, cp_type: {kind}, recompute: norm+activation}}}}\n"
+                   for label, cp, kind in (("ring", 2, "ring-contiguous"), ("alone", 1, "ring"), ("gather", 2, "all-gather"))]
+        scenario = write("bound.yaml", SMALL[:SMALL.index("systems:")] + "systems:\n" + "".join(entries))
+        options = ("--set", "iterations={warm_up: 1, measured: 2}", "--set", "fits=tight")
+        systems = {of["label"]: of for of in json_of(scenario, *options)["systems"]}
+        gains = {label: of["critical_path_mean_s"] / of["context_bound_mean_s"] - 1 for label, of in systems.items() if label != "alone"}
+        self.assertIsNone(systems["alone"]["context_bound_mean_s"])
+        self.assertAlmostEqual(systems["ring"]["context_bound_mean_s"] / systems["gather"]["context_bound_mean_s"], 1, places=12)
+        self.assertGreater(gains["ring"], gains["gather"])
+        text, _ = verdict(scenario, *options)
+        said = "DCP (free placement of attention) gains at most: " + ", ".join(
+            f"{label} +{100 * gains[label]:.1f}%" for _, label, _ in ranking(text) if label != "alone")
+        self.assertIn(f"{said} (context groups in perfect balance, their communication free)", " ".join(text.split()))
+        with h5py.File(SCRATCH / "verdict" / "small.h5") as file:
+            rows = file["iterations"][:]
+        self.assertEqual([label for label, row in zip("rrraaaggg", rows) if row["context_bound_s"] == row["context_bound_s"]], list("rrgg"))
+        self.assertIn("\n  with DCP's bound, mean [s]", verdict(scenario, "--verbose", *options)[0])
+        for more in ((), ("--verbose",)):
+            self.assertNotIn("DCP", verdict(scenario, *options, *more, "--set", "systems.0.plan.cp=1", "--set", "systems.2.plan.cp=1")[0])
 
     def test_verdict__calls_equal_systems_a_tie(self):
         text, _ = verdict(sweep_of(2, 0))

@@ -107,6 +107,7 @@ TEST(point_result_unpack__takes_nan_in_optional_columns_alone)
     struct sample sample;
     make(&sample);
     sample.summary[0].simgrid_mean_s = sample.iterations[0].simgrid_s = NAN;
+    sample.summary[0].context_bound_mean_s = sample.iterations[0].context_bound_s = NAN;
     CHECK_TRUE(is_taken(&sample));
     sample.summary[0].mfu = NAN;
     CHECK_TRUE(!is_taken(&sample));

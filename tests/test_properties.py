@@ -129,6 +129,28 @@ class Properties(unittest.TestCase):
                 for column in ("time_s", "peak_bytes", "hardware_flop"):
                     self.assertAlmostEqual(row[column] / rows[0][column], 1, delta=1e-9, msg=(system, column))
 
+    def test_a_context_group_is_no_faster_than_its_bound(self):
+        """All kinds of context parallelism have one bound if packs are the same: nothing is left in which they differ."""
+        kinds = ("ring", "ring-contiguous", "all-gather", "ulysses")
+        for seed, faults in enumerate(([], [{"kind": "gpu", "gpus": 3, "factor": 1.5}], [])):
+            rng = random.Random(seed)
+            lengths = " ".join(str(rng.randint(1, rng.choice((512, 16384)))) for _ in range(24))
+            plan = {"tp": rng.choice((1, 2)), "pp": 2, "cp": rng.choice((2, 4)), "recompute": rng.choice(("none", "full"))}
+            plan |= {"sharding": "zero3", "pp": 1} if seed == 2 else {}
+            systems = [{"name": "best-fit", "label": kind, "plan": {**plan, "cp_type": kind}} for kind in kinds]
+            systems.append({"name": "wlb-llm", "plan": {**plan, "cp_type": "all-gather"}, "knobs": {"sharding": "per-sequence"}})
+            systems += [{"name": name, "plan": {"tp": 2, "pp": 1}} for name in ("bytescale", "megatron-dynamic-cp", "slimpack")]
+            systems.append({"name": "flexsp", "plan": {"tp": 1, "pp": 1, "sharding": "zero3", "cp_type": "ulysses"}})
+            systems.append({"name": "best-fit", "label": "alone", "plan": {"tp": 2, "pp": 2, "cp": 1}})
+            rows = self.rows_of({**machine(1), "device": "h800", "systems": systems, "faults": faults, "fits": "tight",
+                                 "data": {"lengths": lengths, "context": 16384, "global_batch": 24}})
+            for row, system in zip(rows, systems, strict=True):
+                name = system.get("label", system["name"])
+                self.assertFalse(row["context_bound_s"] > row["critical_path_s"] * (1 + 1e-12), (seed, system))
+                if name in kinds:
+                    self.assertAlmostEqual(row["context_bound_s"] / rows[0]["context_bound_s"], 1, delta=1e-12, msg=system)
+            self.assertTrue(rows[-1]["context_bound_s"] != rows[-1]["context_bound_s"], "it is NaN without context ranks")
+
     def test_a_machine_half_as_fast_takes_twice_as_long(self):
         """Seconds come from rates and latencies alone, and no system decides by a number of seconds."""
         lengths = " ".join(str(random.Random(length).randint(1, 16384)) for length in range(24))

@@ -16,6 +16,7 @@ enum verdict_sentence {
     VERDICT_REASON, /* why the first is first, or where its time goes */
     VERDICT_HOST_MEMORY,
     VERDICT_DELAYS,
+    VERDICT_CONTEXT, /* DCP's bound for systems with context parallelism */
     VERDICT_SETTINGS,
     VERDICT_FITS,  /* systems that fit tightly, and faster plans that would */
     VERDICT_MODEL, /* the range of the first by the model's error */

@@ -44,6 +44,7 @@ static const struct metric {
     {"peak_stage", "  on stage", "%.0f", 1, false},
     {"host_peak_bytes", "host memory of a node [GiB]", "%.2f", 1 / TEXT_GIB, false},
     {"critical_path_mean_s", "critical path, mean [s]", "%.4f", 1, false},
+    {"context_bound_mean_s", "  with DCP's bound, mean [s]", "%.4f", 1, false},
     {"simgrid_mean_s", "SimGrid, mean [s]", "%.4f", 1, false},
     {"power_w", "power of all nodes [kW]", "%.1f", 1e-3, false},
     {"energy_j_per_token", "energy of a token [J]", "%.4g", 1, false},
@@ -250,11 +251,21 @@ static void add_metric(const struct report *report, struct text_table *table, co
     }
 }
 
+/** Return whether some system has DCP's bound. */
+static bool any_context(const struct report *report)
+{
+    bool any = false;
+    for (int32_t i = 0; i < report->point->n_systems; i++)
+        any = any || report->summaries[i].context_bound_mean_s > 0;
+    return any;
+}
+
 static void add_metrics(const struct report *report, struct text_table *table)
 {
     for (int i = 0; i < N_METRICS; i++) {
-        bool of_simgrid = strcmp(metrics[i].column, "simgrid_mean_s") == 0;
-        if (of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH)
+        bool of_simgrid = strcmp(metrics[i].column, "simgrid_mean_s") == 0,
+             of_bound = strcmp(metrics[i].column, "context_bound_mean_s") == 0;
+        if ((of_simgrid && report->scenario->engine == SCENARIO_CRITICAL_PATH) || (of_bound && !any_context(report)))
             continue;
         add_metric(report, table, &metrics[i]);
         if (of_simgrid)

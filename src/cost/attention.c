@@ -423,8 +423,9 @@ static void add_padding(const struct cost_setting *setting, int32_t kind, enum p
         kernels->kernel[kernels->n - 1].family = COST_ATTENTION;
 }
 
-void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
-                           const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
+/** Append the kernels of a rank's own share. */
+static void add_share(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                      const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     if (setting->attention == DEVICE_UNFUSED) {
         add_unfused(setting, kind, pass, micro_batch, kernels);
@@ -435,6 +436,35 @@ void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enu
         add_padding(setting, kind, pass, micro_batch, kernels);
 }
 
+/** Return the seconds of the kernels from `first` on. */
+static double seconds_of(const struct cost_kernels *kernels, int32_t first)
+{
+    double sum_s = 0;
+    for (int32_t i = first; i < kernels->n; i++)
+        sum_s += kernels->kernel[i].seconds;
+    return sum_s;
+}
+
+void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
+                           const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
+{
+    int32_t first = kernels->n;
+    add_share(setting, kind, pass, micro_batch, kernels);
+    if (!setting->balanced_context || micro_batch->context == 1)
+        return;
+    struct cost_micro_batch whole = *micro_batch;
+    struct cost_kernels alone;
+    whole.context = 1;
+    whole.sharding = SLICE_PER_DOCUMENT;
+    alone.n = 0;
+    add_share(setting, kind, pass, &whole, &alone);
+    double even = fmin(1, seconds_of(&alone, 0) / micro_batch->context / seconds_of(kernels, first)); /* 1 for NaN */
+    for (int32_t i = first; i < kernels->n; i++) {
+        kernels->kernel[i].seconds *= even;
+        kernels->kernel[i].extrapolated_s *= even;
+    }
+}
+
 double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t tokens,
                               int32_t context)
 {
@@ -442,11 +472,8 @@ double cost_attention_least_s(const struct cost_setting *setting, int32_t kind, 
     if (setting->attention == DEVICE_UNFUSED) {
         struct cost_micro_batch micro_batch = {.slices = &sample, .n_slices = 1, .context = context};
         struct cost_kernels kernels = {0};
-        double sum_s = 0;
         attention_add_kernels(setting, kind, pass, &micro_batch, &kernels);
-        for (int32_t i = 0; i < kernels.n; i++)
-            sum_s += kernels.kernel[i].seconds;
-        return sum_s;
+        return seconds_of(&kernels, 0);
     }
     const struct sharing sharing = sharing_of(setting, kind, pass, context, context);
     double flop = mean_flop(&sharing, sample);

@@ -90,7 +90,7 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
                        const struct cost_micro_batch *micro_batch, struct cost_pass *cost)
 {
-    if (micro_batch->context == 1)
+    if (micro_batch->context == 1 || setting->balanced_context)
         return;
     double bytes = cost_prefix_tokens(micro_batch) * cost_kv_bytes(setting, run->kind);
     if (scenario_is_ring(setting->cp_type))

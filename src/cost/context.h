@@ -31,6 +31,8 @@
  *    NIC. They pay its latency once. The rest go by NVLink at the same time.
  * 10. context_wire_bytes are the bytes of all layers by NIC. dag/ makes transfers of them.
  *
+ * 11. With balanced_context a rank sends nothing (simulate/context_bound.h).
+ *
  * docs/model.md, Context-parallel traffic, has the sources.
  */
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,

@@ -63,10 +63,10 @@ struct cost_setting {
     int32_t main_params, moments, gradient_reduction, reduce_precision;                          /* scenario_plan */
     int32_t reduce_bucket, gradient_copy;                                                        /* scenario_plan */
     bool cp_overlap, sequence_parallel, kv_copies, early_stop;
-    bool keeps_gathered; /* zero3: no forward frees the parameters that it gathered */
-    bool staged;         /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
-    bool whole_logits;   /* every TP rank gathers all logits for the loss */
-    bool filler;
+    bool keeps_gathered;      /* zero3: no forward frees the parameters that it gathered */
+    bool staged;              /* zero3 with pipeline stages: gradients are whole until the end of the iteration */
+    bool whole_logits;        /* every TP rank gathers all logits for the loss */
+    bool balanced_context;    /* context ranks share attention evenly and send nothing */
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */

@@ -168,6 +168,7 @@ struct point_iteration measure_iteration(const struct iteration_run *run, int32_
                 .measured = run->iteration >= run->scenario->warm_up,
                 .time_s = timeline->makespan_s,
                 .critical_path_s = run->evaluator.timeline.makespan_s,
+                .context_bound_s = NAN, /* simulate/context_bound.h */
                 .simgrid_s = iteration_run_executes(run) ? run->executed.makespan_s : NAN,
                 .candidates = plan->n_candidates,
                 .resolved = plan->n_resolved,

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "cost/attention_choice.h"
 #include "cost/cache.h"
+#include "simulate/context_bound.h"
 
 enum { MOST_CHILDREN = 8 };
 
@@ -19,6 +20,7 @@ struct runner {
     int32_t system_index;
     struct iteration_run run;
     struct point_iteration *result;
+    struct context_bound *bound;  /* of the system, shared by its runners */
     struct work_exposed *exposed; /* of each task if the iteration runs again, otherwise NULL */
 };
 
@@ -99,12 +101,14 @@ static bool conclude(struct runner *runner, const struct point_options *options,
 {
     const struct scenario *scenario = runner->run.scenario;
     const struct evaluation_limits limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
-    const struct trace_iteration *row = &runner->result->row;
+    struct trace_iteration *row = &runner->result->row;
     bool ok = end_iteration(runner, err);
     if (ok && row->measured) {
         struct evaluation worst = {.peak_bytes = row->peak_bytes, .host_bytes = row->host_peak_bytes};
         runner->system->fits = runner->system->fits && evaluation_exceeds(&worst, &limits) == EXCEEDED_NONE;
         measure_stages(&runner->run, runner->system_index, &runner->system->stages);
+        if (row->traffic.bytes[TRAFFIC_CONTEXT] > 0 && scenario->replay.n_steps == 0) /* ranks share a micro-batch */
+            ok = context_bound_s(runner->bound, &runner->run, &row->context_bound_s, err);
     }
     ok = ok && observe(runner, options, err);
     iteration_run_clear(&runner->run);
@@ -133,7 +137,9 @@ static bool run_system(const struct runner *blank, const struct point_options *o
     int32_t n = blank->run.scenario->engine != SCENARIO_CRITICAL_PATH && most > 1 ? most : 1;
     struct runner *runners = check_calloc((size_t)n, sizeof *runners);
     struct cost_cache costs = {0};
+    struct context_bound bound = {0};
     *runners = *blank;
+    runners->bound = &bound;
     bool ok = iteration_run_open(&runners->run, &costs, err);
     blank->system->fits = true;
     for (int32_t i = 1; i < n; i++)
@@ -142,6 +148,7 @@ static bool run_system(const struct runner *blank, const struct point_options *o
     for (int32_t i = 0; i < n; i++)
         iteration_run_free(&runners[i].run);
     iteration_run_close(&runners->run);
+    context_bound_free(&bound);
     free(runners);
     return ok;
 }

@@ -93,6 +93,7 @@ static void add_operation(const struct scenario *scenario, double tokens, double
 /** Add the sums and means over the measured iterations. */
 static void add_iterations(const struct point_iteration *measured, int32_t n, struct trace_summary *summary)
 {
+    int32_t n_bounds = 0;
     for (int32_t i = 0; i < n; i++) {
         const struct trace_iteration *row = &measured[i].row;
         summary->micro_batch_imbalance += row->micro_batch_imbalance / n;
@@ -104,11 +105,16 @@ static void add_iterations(const struct point_iteration *measured, int32_t n, st
         summary->tensor_s += row->tensor_s;
         summary->shard_s += row->shard_s;
         summary->critical_path_mean_s += row->critical_path_s / n;
+        bool bounded = !isnan(row->context_bound_s); /* otherwise the critical path is its own bound */
+        summary->context_bound_mean_s += (bounded ? row->context_bound_s : row->critical_path_s) / n;
+        n_bounds += bounded;
         summary->simgrid_mean_s += row->simgrid_s / n;
         add_bubble(&summary->bubble, &row->bubble);
         summarise_peak(&measured[i], summary);
     }
     summary->bubble_fraction = bubble_fraction(&summary->bubble);
+    if (n_bounds == 0)
+        summary->context_bound_mean_s = NAN;
 }
 
 /** Fill in the rates, and the time's mean and percentiles. */
