@@ -100,6 +100,9 @@ TEST(cost_state_bytes__follow_precision_and_sharding)
     setting.gradients = SCENARIO_FP32;
     CHECK_CLOSE(cost_state_bytes(&setting, 100, 4), 400.0, 1e-14);
     CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0, 1e-14);
+    setting.on_demand_slowdown = 1; /* the gradients of a layer, 80 parameters, are on their way */
+    CHECK_CLOSE(cost_gathered_bytes(&setting), 2 * 68.0 + 2 * 80.0, 1e-14);
+    setting.on_demand_slowdown = 0;
     setting.fsdp_ends = SCENARIO_ENDS_OWN;
     setting.fsdp = 2;
     CHECK_TRUE(cost_gathered_bytes(&setting) == 0);

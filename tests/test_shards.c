@@ -38,9 +38,14 @@ TEST(shard_group__goes_by_its_fewest_ranks_on_a_node)
         double gather_s = cost_rails_s(&setting, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
         device.hbm_bytes_per_s = 1e30; /* nothing to hide under */
         CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * gather_s, 1e-14);
-        setting.on_demand_slowdown = 3.5; /* only between domains */
-        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s,
-                    3 * (cases[i].each < ranks ? 3.5 : 1) * gather_s, 1e-14);
+        struct platform slow = platform; /* on demand NICs are slower, NVLink is not */
+        struct cost_setting slower = setting;
+        slow.nic_bytes_per_s /= 3.5;
+        slower.platform = &slow;
+        setting.on_demand_slowdown = 3.5;
+        double slow_s = cost_rails_s(&slower, DEVICE_ALL_GATHER, 160, ranks, cases[i].each);
+        CHECK_TRUE(cases[i].each == ranks ? slow_s == gather_s : slow_s > gather_s);
+        CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &empty).shard_s, 3 * slow_s, 1e-14);
         setting.on_demand_slowdown = 0;
         device.hbm_bytes_per_s = hand_device.hbm_bytes_per_s;
     }

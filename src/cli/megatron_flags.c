@@ -4,6 +4,7 @@
 #include "scenario/device.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /** Print a flag with a whole number. */
 static void number(FILE *file, const char *flag, int64_t value)
@@ -55,6 +56,8 @@ static void say_no_flags(const struct model *model, FILE *file)
 struct found {
     bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, filled,
         unequal;
+    const char *scheduler;   /* the public one that makes such plans (--sequence-packing-scheduler); NULL: none does */
+    int64_t rank_tokens;     /* most tokens of a rank in a forward micro-batch */
     int32_t n_micro_batches; /* forward micro-batches of the pipeline that has the most */
     int64_t longest_tokens;  /* of a forward micro-batch, with padding */
 };
@@ -73,6 +76,8 @@ static void find_in_micro_batch(const struct point_view *view, const struct plan
         found->packed = found->packed || slice_tokens(*slice) < context;
         tokens += slice_tokens(*slice);
     }
+    int64_t rank_tokens = (tokens + micro_batch->context - 1) / micro_batch->context;
+    found->rank_tokens = rank_tokens > found->rank_tokens ? rank_tokens : found->rank_tokens;
     found->filled = found->filled || micro_batch->padding_tokens >= context;
     found->unequal = found->unequal || (found->longest_tokens > 0 && tokens != found->longest_tokens);
     found->longest_tokens = tokens > found->longest_tokens ? tokens : found->longest_tokens;
@@ -100,9 +105,20 @@ static void find_in_pipeline(const struct point_view *view, const struct plan_pi
         find_in_micro_batch(view, pipeline, i, found);
 }
 
+/** Return the name of the system in --sequence-packing-scheduler, NULL: it has none. */
+static const char *scheduler_of(const struct point_view *view)
+{
+    static const char *const names[][2] = {{"megatron-dp-balanced", "dp_balanced"},
+                                           {"megatron-default-dynamic-cp", "default_dynamic_cp"}};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(view->system->entry->name, names[i][0]) == 0)
+            return names[i][1];
+    return NULL;
+}
+
 static struct found find_all(const struct point_view *view)
 {
-    struct found found = {.unequal_layouts = view->plan->n_phases > 1};
+    struct found found = {.unequal_layouts = view->plan->n_phases > 1, .scheduler = scheduler_of(view)};
     for (int32_t i = 0; i < view->plan->n_phases; i++)
         for (int32_t j = 0; j < view->plan->phases[i].n_pipelines; j++)
             find_in_pipeline(view, &view->plan->phases[i].pipelines[j], &found);
@@ -120,8 +136,9 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->asymmetric,
            "Backward passes are cut in another manner than forward passes, which Megatron-LM "
            "cannot do.");
-    say_if(file, found->shared, "Pipelines run some samples together, which Megatron-LM cannot do.");
-    say_if(file, found->contexts,
+    bool dynamic = found->scheduler != NULL && (found->shared || found->contexts);
+    say_if(file, found->shared && !dynamic, "Pipelines run some samples together, which Megatron-LM cannot do.");
+    say_if(file, found->contexts && !dynamic,
            "Micro-batches have other context-parallel degrees than plan.cp, and Megatron-LM has "
            "one degree.");
     say_if(file, found->exchanges, "Stages exchange attention, which Megatron-LM cannot do.");
@@ -134,13 +151,14 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, differs_beside_window(&view->scenario->model),
            "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
     say_no_flags(&view->scenario->model, file);
-    say_if(file, found->packed,
+    say_if(file, found->packed && found->scheduler == NULL,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
     say_if(file, found->filled,
            "Micro-batches are filled up with padding of a whole sequence and more, and Megatron-LM trains documents "
            "there.");
-    say_if(file, found->unequal, "Micro-batches are not equal in number or tokens; the flags take the most of both.");
+    say_if(file, found->unequal && found->scheduler == NULL,
+           "Micro-batches are not equal in number or tokens; the flags take the most of both.");
     say_if(file, view->plan->n_delayed > 0 || view->plan->n_carried > 0,
            "Samples wait for a later iteration, which Megatron-LM cannot do.");
 }
@@ -195,9 +213,18 @@ static void print_batch(const struct point_view *view, const struct found *found
     int64_t micro_batch = (found->longest_tokens + context - 1) / context;
     number(file, "--seq-length", context);
     number(file, "--max-position-embeddings", positions > context ? positions : context);
-    number(file, "--micro-batch-size", micro_batch);
-    number(file, "--global-batch-size", micro_batch * found->n_micro_batches * view->system->dp);
     flag_if(file, true, "--bf16");
+    if (found->scheduler == NULL) {
+        number(file, "--micro-batch-size", micro_batch);
+        number(file, "--global-batch-size", micro_batch * found->n_micro_batches * view->system->dp);
+        return;
+    }
+    number(file, "--micro-batch-size", 1); /* the scheduler packs samples, one by one */
+    number(file, "--global-batch-size", view->batch->n_samples);
+    fprintf(file, "--sequence-packing-scheduler %s\n", found->scheduler);
+    say_if(file, true, "The next flag has the most tokens of a rank in this plan.");
+    number(file, "--max-seqlen-per-dp-cp-rank", found->rank_tokens);
+    flag_if(file, found->shared || found->contexts, "--dynamic-context-parallel");
 }
 
 /** Return whether Megatron-LM has options for the stages. It refuses a rest, and 0 layers of the first or last one. */
@@ -286,6 +313,8 @@ static void print_sharding(const struct point_view *view, FILE *file)
         fprintf(file, "--use-megatron-fsdp\n--data-parallel-sharding-strategy %s\n--ckpt-format fsdp_dtensor\n",
                 plan->sharding == SCENARIO_ZERO2 ? "optim_grads" : "optim_grads_params");
         say_if(file, true, "The plan counts PyTorch's FSDP, whose copies differ from those of Megatron-FSDP.");
+        say_if(file, plan->shard_communication == SCENARIO_ON_DEMAND,
+               "The plan exchanges shards on demand, and Megatron-FSDP uses collectives.");
         say_if(file, plan->pp > 1,
                "The plan gathers and reduces as PyTorch's stages do: gradients once, behind the last micro-batch.");
         say_if(file, plan->reshard_after_forward == SCENARIO_RESHARD_NEVER,

@@ -58,11 +58,19 @@ static double beside_s(const struct cost_setting *setting, struct overlap_kernel
     return fmax(group_s + across_s, kernels.all_s + lost_s);
 }
 
-/** Return the time of reads and sends by the ranks themselves over that of collectives. */
-static double slowdown_of(const struct cost_setting *setting)
+/** Return `setting` with the links of collectives. On demand NICs are slower, as if they carried more. `room` becomes
+ * its platform. */
+static struct cost_setting on_links(const struct cost_setting *setting, struct platform *room)
 {
-    bool crosses = extent_of_group(setting) == OVERLAP_OVER_DOMAINS;
-    return cost_shards_on_demand(setting) && crosses ? setting->on_demand_slowdown : 1;
+    struct cost_setting linked = *setting;
+    if (setting->shards_platform != NULL)
+        linked.platform = setting->shards_platform;
+    if (cost_shards_on_demand(setting)) {
+        *room = *linked.platform;
+        room->nic_bytes_per_s /= setting->on_demand_slowdown;
+        linked.platform = room;
+    }
+    return linked;
 }
 
 static double collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
@@ -71,7 +79,7 @@ static double collective_s(const struct cost_setting *setting, enum device_colle
     int32_t n = cost_shards(setting);
     CHECK(n >= 1);
     *sent_bytes += (kind == DEVICE_ALL_REDUCE ? 2 : 1) * bytes * (n - 1) / n;
-    return slowdown_of(setting) * cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
+    return cost_uneven_rails_s(setting, kind, bytes, n, ranks_each(setting), most_each(setting));
 }
 
 /** Count the groups of a shard on one node. The results are the fewest and the most over all shards and nodes. Nodes
@@ -117,19 +125,18 @@ static bool reduces(const struct cost_setting *setting, enum pass pass)
 
 static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
 {
-    struct cost_setting on_links = *setting;
-    if (setting->shards_platform != NULL)
-        on_links.platform = setting->shards_platform;
+    struct platform room;
+    const struct cost_setting linked = on_links(setting, &room);
     bool hides = setting->dp_overlap >= SCENARIO_OVERLAP_GRADIENTS;
     struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
     double gradient_bytes = cost_precisions(setting).reduced;
     enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
     if (gathers && setting->sharding == SCENARIO_ZERO3)
         traffic.gather_s =
-            collective_s(&on_links, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
+            collective_s(&linked, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
-        traffic.scatter_s = collective_s(&on_links, reduction, gradient_bytes * parameters, &traffic.bytes);
-        traffic.across_s = group_reduce_s(&on_links, parameters, &traffic.bytes);
+        traffic.scatter_s = collective_s(&linked, reduction, gradient_bytes * parameters, &traffic.bytes);
+        traffic.across_s = group_reduce_s(&linked, parameters, &traffic.bytes);
         double copied = cost_host_gradient_bytes(setting, parameters, cost_shards(setting));
         traffic.copy_s = cost_of_transfer(setting, COST_PCIE, copied, 1).duration_s;
     }
@@ -266,8 +273,8 @@ static void add_group_bytes(const struct cost_setting *setting, enum device_coll
 {
     int32_t n = cost_shards(setting);
     traffic->inside_bytes += cost_of_rails(setting, kind, COST_NVLINK, bytes, n, traffic->each).wire_bytes;
-    traffic->rail_bytes +=
-        slowdown_of(setting) * cost_of_rails(setting, kind, COST_NIC, bytes, n, traffic->each).wire_bytes;
+    double more = cost_shards_on_demand(setting) ? setting->on_demand_slowdown : 1;
+    traffic->rail_bytes += more * cost_of_rails(setting, kind, COST_NIC, bytes, n, traffic->each).wire_bytes;
 }
 
 /** Add the bytes of the all-reduce of `parameters` gradients among groups. */

@@ -30,8 +30,8 @@
  * 10. With stages (`staged`) the backward only adds the layers' bf16 gradients to the whole ones, in the precision of
  *    their reduction. shards_gather has the gathers.
  *
- * 11. On demand (cost_shards_on_demand) a rank reads and sends the same bytes by itself. If its group leaves an NVLink
- *    domain, g and r are on_demand_slowdown times as long.
+ * 11. On demand (cost_shards_on_demand) a rank reads and sends by itself. Its NIC carries on_demand_slowdown times the
+ *    bytes of a ring, because no neighbour passes on what it has read.
  *
  * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */

@@ -46,8 +46,8 @@ void packing_random(const struct plan_request *request, int64_t most, struct pac
 /**
  * Divide n weights into k sets of near-equal sums by Karmarkar-Karp's largest differencing.
  *
- * 1. Each weight begins as a partition of its own. If sets shall have equally many weights, or one less, the k largest
- *    weights begin as one partition with a weight in each set, so do the next k, and so on.
+ * 1. Each weight begins as a partition of its own. With `equal` the k largest weights begin as one partition, with a
+ *    weight in each set, and so do the next k. Sets then have equally many weights, or one less.
  * 2. The two partitions with the largest spread of sums are joined, largest sums with smallest (ties: the lower ones).
  *    This goes on until one is left.
  *

@@ -30,6 +30,11 @@ static const struct schema_key keys[] = {
      "those of the "
      "system, zero1 except for flexsp (zero3)",
      FIELD(sharding)},
+    {"shard_communication", SCHEMA_CHOICES, "-", 0, 0, "", "collective|on-demand",
+     "ways in which ranks of zero3 exchange shards; a space without this list has that of the system, collective "
+     "except "
+     "for odc (on-demand)",
+     FIELD(shard_communication)},
     {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|norm+activation|full|selective",
      "activations that the backward pass computes again; selective is an older name of norm+activation",
      FIELD(recompute)},
@@ -84,6 +89,7 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
     REPLACE(vpp);
     REPLACE(spread);
     REPLACE(sharding);
+    REPLACE(shard_communication);
     REPLACE(recompute);
     rename_levels(&space->recompute);
     REPLACE(offload);

@@ -25,7 +25,7 @@ enum plan_space_feature {
 /**
  * Lists of allowed values. An empty list allows every value that model, platform and system allow, except these:
  * - vpp: 1
- * - sharding: the system's default
+ * - sharding, and shard_communication of zero3: the system's defaults
  * - offload: none
  * - spread: the framework's
  *
@@ -35,9 +35,10 @@ enum plan_space_feature {
 struct plan_space {
     char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: if it is a user's file, its absolute path */
     struct schema_ints tp, pp, cp, dp, vpp;
-    struct schema_choices sharding;  /* enum scenario_sharding, except SCENARIO_UNSHARDED */
-    struct schema_choices recompute; /* none, norm+activation, full, in this order */
-    struct schema_choices spread;    /* enum scenario_spread */
+    struct schema_choices sharding;            /* enum scenario_sharding, except SCENARIO_UNSHARDED */
+    struct schema_choices shard_communication; /* enum scenario_shard_communication */
+    struct schema_choices recompute;           /* none, norm+activation, full, in this order */
+    struct schema_choices spread;              /* enum scenario_spread */
     struct schema_reals offload;
     struct schema_choices on_demand; /* enum plan_space_feature */
 };

@@ -105,7 +105,7 @@ struct scenario_communication {
     bool cp_overlap;           /* the ring of keys and values runs beside attention */
     int32_t pp_overlap;        /* enum scenario_stage_overlap */
     int32_t dp_overlap;        /* enum scenario_data_overlap */
-    double on_demand_slowdown; /* time of reads and sends between NVLink domains over that of rings */
+    double on_demand_slowdown; /* time of reads and sends by NIC over that of rings */
 };
 
 /** The host's time of launches [s]. */

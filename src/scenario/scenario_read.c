@@ -139,9 +139,8 @@ static const struct schema_key scenario_keys[] = {
      "pass reduces and gathers beside its work, whatever this says",
      FIELD(communication.dp_overlap)},
     {"communication.on_demand_slowdown", SCHEMA_REAL, "-", 1, 100, framework_value, NULL,
-     "with plan.shard_communication on-demand, time of reads and sends over that of NCCL's rings if ranks are in "
-     "several "
-     "NVLink domains; inside one they take as long as rings",
+     "with plan.shard_communication on-demand, time of a NIC's reads and sends over that of NCCL's rings; inside an "
+     "NVLink domain they take as long as rings",
      FIELD(communication.on_demand_slowdown)},
     {"memory_limit", SCHEMA_REAL, "-", 0.01, 1, "1", NULL,
      "share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first", FIELD(memory_limit)},

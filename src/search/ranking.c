@@ -39,7 +39,8 @@ double ranking_time_within_s(const struct search_result *result, const struct se
 /* Return whether layout, virtual stages, sharding and recomputation are the same. */
 static bool same_recompute(const struct scenario_plan *a, const struct scenario_plan *b)
 {
-    return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding && a->recompute == b->recompute;
+    return ranking_same_layout(a, b) && a->vpp == b->vpp && a->sharding == b->sharding &&
+           a->shard_communication == b->shard_communication && a->recompute == b->recompute;
 }
 
 /* Times of the iteration that ranked, or of the iterations that decided. */

@@ -13,11 +13,12 @@ struct listing {
     const struct scenario *scenario;
     const struct plan_space *space;
     const struct training_system *system;
-    unsigned decides;                /* system_decides of the system with the entry's knobs */
-    struct schema_ints vpp;          /* of the space, default 1; these four lists are ascending, with each value once */
-    struct schema_choices sharding;  /* of the space, default the system's */
-    struct schema_choices recompute; /* of the space, default all */
-    struct schema_reals offload;     /* of the space, default 0 */
+    unsigned decides;               /* system_decides of the system with the entry's knobs */
+    struct schema_ints vpp;         /* of the space, default 1; these four lists are ascending, with each value once */
+    struct schema_choices sharding; /* of the space, default the system's */
+    struct schema_choices shard_communication; /* of the space, default the system's */
+    struct schema_choices recompute;           /* of the space, default all */
+    struct schema_reals offload;               /* of the space, default 0 */
     size_t capacity;
     int32_t n;
     struct search_plan *plans;
@@ -95,10 +96,12 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
             continue;
         for (int32_t j = 0; j < listing->sharding.n; j++) {
             layout.sharding = listing->sharding.at[j];
-            layout.shard_communication =
-                layout.sharding == SCENARIO_ZERO3 ? (int32_t)listing->system->shard_communication : SCENARIO_COLLECTIVE;
-            if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies))
-                add_memory(listing, layout);
+            bool zero3 = layout.sharding == SCENARIO_ZERO3;
+            for (int32_t k = 0; k < (zero3 ? listing->shard_communication.n : 1); k++) {
+                layout.shard_communication = zero3 ? listing->shard_communication.at[k] : SCENARIO_COLLECTIVE;
+                if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies))
+                    add_memory(listing, layout);
+            }
         }
     }
 }
@@ -128,12 +131,16 @@ static void sort_lists(struct listing *listing)
     const struct training_system *system = listing->system;
     listing->vpp = space->vpp.n > 0 ? space->vpp : (struct schema_ints){1, {1}};
     listing->sharding = space->sharding.n > 0 ? space->sharding : (struct schema_choices){1, {(int)system->sharding}};
+    listing->shard_communication = space->shard_communication.n > 0
+                                       ? space->shard_communication
+                                       : (struct schema_choices){1, {(int)system->shard_communication}};
     listing->recompute = space->recompute.n > 0 ? space->recompute : (struct schema_choices){3, {0, 1, 2}};
     listing->offload = space->offload;
     if (space->offload.n == 0 || listing->decides & SYSTEM_OFFLOAD)
         listing->offload = (struct schema_reals){1, {0}};
     SORT(&listing->vpp, compare_ints);
     SORT(&listing->sharding, compare_int32s);
+    SORT(&listing->shard_communication, compare_int32s);
     SORT(&listing->recompute, compare_int32s);
     SORT(&listing->offload, compare_doubles);
     if (listing->decides & SYSTEM_RECOMPUTE)

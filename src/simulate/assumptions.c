@@ -337,8 +337,10 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
             "zero3: prefetched one layer ahead in every pass; zero2 reduces in every pass, %s it; each such pass waits "
-            "for all ranks; SimGrid moves the bytes over links, on which the critical path has no contention",
-            communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside");
+            "for all ranks, but not with shards on demand, which take NICs %g times as long; SimGrid moves the bytes "
+            "over links, on which the critical path has no contention",
+            communication->dp_overlap == SCENARIO_OVERLAP_NONE ? "not hidden by" : "beside",
+            communication->on_demand_slowdown);
     if (any_sharded(scenario, 2))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,

@@ -85,12 +85,13 @@ static void add_name(struct items *items, const char *what, const char *names, c
 /** Add options of plans that no measured run has. */
 static void add_options(const struct point *point, struct items *items)
 {
-    bool staged = false, narrow = false, host = false;
+    bool staged = false, narrow = false, host = false, on_demand = false;
     for (int32_t i = 0; i < point->n_systems; i++) {
         const struct scenario_plan *plan = &point->systems[i].entry->plan;
         staged = staged || (plan->pp > 1 && plan->sharding == SCENARIO_ZERO3);
         narrow = narrow || plan->main_params != SCENARIO_MAIN_FP32 || plan->moments != SCENARIO_FP32;
         host = host || plan->optimizer_offload > 0;
+        on_demand = on_demand || plan->shard_communication == SCENARIO_ON_DEMAND;
     }
     if (staged)
         add(items, "FSDP with pipeline stages");
@@ -98,6 +99,8 @@ static void add_options(const struct point *point, struct items *items)
         add(items, "Adam below fp32");
     if (host)
         add(items, "an optimizer on the host");
+    if (on_demand)
+        add(items, "shards on demand");
 }
 
 /** Add the largest degrees of all systems, the systems, and what their plans have. */

@@ -7,8 +7,9 @@
  *    the model's forward FLOPs.
  * 2. Karmarkar-Karp divides the batch into as many parts as ranks, by cost. With lb-micro parts have equally many
  *    samples, or one less.
- * 3. While a sample of the dearest part and a cheaper one of another part can change places so that both parts cost
- * less than the dearest did, they do. The first such pair changes: samples by index, other parts by descending cost.
+ * 3. A sample of the dearest part and one of another part change places if both parts then cost less than the dearest
+ *    did. The pair is taken after which the dearer of the two costs least (ties: by index). This goes on while it
+ * lowers the dearest part by at least a millionth.
  * 4. A part of t tokens becomes n = ceil(t / M) micro-batches, by Karmarkar-Karp by cost. n grows by 1 until none has
  *    more than M tokens.
  * 5. With lb-mini each part has its own n. With lb-micro all parts have the largest n that any needs.
@@ -20,7 +21,9 @@
  * Source: ODC (arXiv:2601.19362, ICLR 2026), and its code: sail-sg/odc, examples/llm_training/packing.py@026e1821
  * (DynamicDiffMicro is lb-mini, DynamicSameMicro lb-micro).
  *
- * Deviates: - The code also swaps samples so that the cheapest part costs more, and balances micro-batches by swaps.
+ * Deviates: - The code swaps the first pair that it finds, also so that the cheapest part costs more, and never below
+ * the cheapest part. It balances micro-batches by swaps, too.
+ * - The code also divides into parts of equally many samples for lb-mini, and takes them if costs then spread less.
  * - It asks for a batch that the ranks divide. Here parts may have one sample less.
  * - A sample of more than M tokens is a micro-batch of its own; the code stops.
  */
@@ -64,46 +67,38 @@ static void fill_costs(const struct plan_request *request, double *cost)
     }
 }
 
-/* Return the part that comes next behind one in descending order of cost, ties by index; before: -1 for the first. */
-static int32_t next_part(const struct dividing *work, int32_t before)
+static int32_t dearest_part(const struct dividing *work)
 {
-    int32_t best = -1;
-    for (int32_t i = 0; i < work->n_parts; i++) {
-        bool behind = before < 0 || work->part_cost[i] < work->part_cost[before] ||
-                      (work->part_cost[i] == work->part_cost[before] && i > before);
-        if (behind && (best < 0 || work->part_cost[i] > work->part_cost[best]))
-            best = i;
-    }
+    int32_t best = 0;
+    for (int32_t i = 1; i < work->n_parts; i++)
+        best = work->part_cost[i] > work->part_cost[best] ? i : best;
     return best;
 }
 
-/* Swap a sample of the dearest part with the first cheaper one of a part. @return whether there is one */
-static bool swap_with(struct dividing *work, int32_t dearest, int32_t sample, int32_t other)
-{
-    const double most = work->part_cost[dearest] * (1 - 1e-9); /* sums of the same costs may differ by rounding */
-    for (int32_t i = 0; i < work->batch->n_samples; i++) {
-        double more = work->cost[sample] - work->cost[i];
-        if (work->part[i] != other || work->part_cost[dearest] - more >= most || work->part_cost[other] + more >= most)
-            continue;
-        work->part[i] = dearest;
-        work->part[sample] = other;
-        work->part_cost[dearest] -= more;
-        work->part_cost[other] += more;
-        return true;
-    }
-    return false;
-}
-
-/* Swap one pair of samples that lowers the dearest part. @return whether there is one */
+/* Swap the pair that lowers the dearest part most. @return whether there is one */
 static bool swap_one(struct dividing *work)
 {
-    int32_t dearest = next_part(work, -1);
-    for (int32_t sample = 0; sample < work->batch->n_samples; sample++)
-        for (int32_t other = next_part(work, dearest); work->part[sample] == dearest && other >= 0;
-             other = next_part(work, other))
-            if (swap_with(work, dearest, sample, other))
-                return true;
-    return false;
+    const int32_t n = work->batch->n_samples, dearest = dearest_part(work);
+    double least = work->part_cost[dearest] * (1 - 1e-6);
+    int32_t mine = -1, its = -1;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; work->part[i] == dearest && k < n; k++) {
+            double more = work->cost[i] - work->cost[k], here = work->part_cost[dearest] - more,
+                   there = work->part_cost[work->part[k]] + more, dearer = here > there ? here : there;
+            if (work->part[k] == dearest || dearer >= least)
+                continue;
+            least = dearer;
+            mine = i;
+            its = k;
+        }
+    if (mine < 0)
+        return false;
+    double more = work->cost[mine] - work->cost[its];
+    work->part_cost[dearest] -= more;
+    work->part_cost[work->part[its]] += more;
+    work->part[mine] = work->part[its];
+    work->part[its] = dearest;
+    return true;
 }
 
 static void divide_batch(const struct plan_request *request, struct dividing *work)
