@@ -124,8 +124,8 @@ KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linea
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
-    qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload""".split()}
-KNOWN["recompute-modules"] = None  # any number
+    dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload""".split()}
+KNOWN |= {"recompute-modules": None, "sequence-packing-scheduler": 1, "max-seqlen-per-dp-cp-rank": 1}  # None: any number
 
 
 class Megatron(unittest.TestCase):
@@ -237,12 +237,26 @@ class Megatron(unittest.TestCase):
         self.assertEqual((flags["--optimizer-cpu-offload"], flags["--optimizer-offload-fraction"]), ("", "0.5"))
         self.assertNotIn("--exp-avg-dtype", flags)
 
+    def test_export__prints_the_flags_of_megatron_s_schedulers(self):
+        """Documents of the context, 2 on 16 ranks each of dp_balanced. default_dynamic_cp gives each two of 32 ranks."""
+        for name, keys, flag, tokens in (("megatron-dp-balanced", "tp: 8, pp: 1, cp: 2", "dp_balanced", "2048"),
+                                         ("megatron-default-dynamic-cp", "tp: 8, pp: 1", "default_dynamic_cp", "2048")):
+            text = PLAIN.replace("name: best-fit, plan: {tp: 8, pp: 4}, knobs: {micro_batch: 2}",
+                                 f"name: {name}, plan: {{{keys}, recompute: full}}, knobs: {{max_tokens: 2048}}")
+            flags, comments = self.flags("data.global_batch=64", scenario=text)
+            self.assertEqual(flags["--sequence-packing-scheduler"], flag)
+            self.assertEqual(flags["--max-seqlen-per-dp-cp-rank"], tokens)
+            self.assertEqual((flags["--micro-batch-size"], flags["--global-batch-size"]), ("1", "64"))
+            self.assertEqual("--dynamic-context-parallel" in flags, flag == "default_dynamic_cp")
+            self.assertFalse([line for line in comments if "cannot" in line or "shorter" in line], comments)
+
     def test_export__says_what_megatron_cannot_do(self):
         plan = "systems.0.plan."
         for settings, said in (([plan + "schedule=zero-bubble"], "is no schedule of Megatron-LM"),
                                ([plan + "cp=2", plan + "cp_type=ring-contiguous"], "no choice of --cp-comm-type"),
                                ([plan + "recompute=activation"], "activation function of dense layers"),
                                ([plan + "sharding=zero3", plan + "pp=1", plan + "recompute=full"], "counts PyTorch's FSDP"),
+                               ([plan + "sharding=zero3", plan + "pp=1", plan + "recompute=full", plan + "shard_communication=on-demand"], "exchanges shards on demand"),
                                ([plan + "sharding=zero3", plan + "fsdp=2", plan + "reshard_after_forward=never"], "as PyTorch's stages do"),
                                ([plan + "main_params=none"], "always has main parameters"),
                                ([plan + "moments=bf16"], "keep only 16 bits of each fp32 parameter"),
