@@ -6,7 +6,7 @@ To results/rivals go cells.csv (each system in each cell), rivals.svg, papers.sv
 images/ beside it. Sweeps that are not finished go on where they stopped; with --no-run what is there is drawn, cells and
 headlines that are not there are said to be missing.
 
-    rivals.py --jobs 2                  20 CPU minutes; the 27 cells alone 8 minutes on two cores
+    rivals.py --jobs 2                  70 CPU minutes; the 27 cells alone 37 minutes on two busy cores
 """
 import argparse
 import math

@@ -185,6 +185,27 @@ class Page(unittest.TestCase):
         self.assertIn("wlb-llm, printed 1.30x, predicted at most 1.10x: documents", rivals.unmet({"wlb-llm": wlb}))
         self.assertIn("length-balanced" if self.both(lambda row: 1 / float(row["time_mean_s"]))[0] < 1 else "Published", self.page)
 
+    def test_the_page_on_what_to_try_first_has_the_means_of_the_rivals(self):
+        text = (TOP / "docs/rivals.md").read_text(encoding="utf-8").split("## Throughput")[1].split("## The SlimPack")[0]
+        cells = {}
+        for number, table in enumerate(text.split("\n**")[1:]):
+            for line in table.split("\n"):
+                parts = [cell.strip() for cell in line.strip("|").split("|")]
+                if len(parts) == 10 and " ± " in parts[1]:
+                    cells[parts[0], number] = [float(cell.split(" ± ")[0]) for cell in parts[1:]]
+
+        def mean(label, models=(0, 1, 2), columns=range(9)):
+            values = [cells[label, model][column] for model in models for column in columns]
+            return f"{numpy.exp(numpy.log(values).mean()):.2f}"
+
+        page = (TOP / "docs/howto/which-system.md").read_text(encoding="utf-8")
+        for names, models in ((("length-balanced", "flops-balanced"), (0, 1, 2)),
+                              (("megatron-default-dynamic-cp", "megatron-dp-balanced"), (0, 1, 2)), (("wlb-llm",), (0, 1, 2)),
+                              (("flexsp", "slimpack", "bytescale"), (0, 1)), (("slimpack", "megatron-default-dynamic-cp"), (2,))):
+            self.assertIn(f"| {', '.join(mean(name, models) for name in names)} |", page)
+        self.assertIn(f"`, {mean('best-fit, wide')} here)", page)
+        self.assertIn(f"slimpack has {mean('slimpack', columns=[0])} at 64Ki and {mean('slimpack', columns=[2])} at 256Ki", page)
+
     def test_a_reason_stands_where_the_predictions_bear_it_out(self):
         sys.path.insert(0, str(TOP / "analysis"))
         import rivals
