@@ -20,6 +20,7 @@ PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: norm+activati
     "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: full}",
     "flexsp": "{tp: 1, pp: 1, cp_type: ulysses, sharding: zero3, recompute: full}",
     "hotspa": "{tp: 4, pp: 2, recompute: full}",
+    "odc": "{tp: 1, pp: 1, sharding: zero3, shard_communication: on-demand, recompute: full}",
 }
 OPTIONS = {  # what each kind of run sets
     "path": ("engine=critical-path",),

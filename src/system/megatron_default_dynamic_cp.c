@@ -380,9 +380,8 @@ static const struct schema_key knobs[] = {
 const struct training_system system_megatron_default_dynamic_cp = {
     .name = "megatron-default-dynamic-cp",
     .source = "Megatron-Core, default_dynamic_cp sequence packing (2026)",
-    .meaning =
-        "packs on groups of DP ranks, chosen by the fullest rank's squared lengths, all ranks with as many "
-        "micro-batches, 1F1B (interleaved with plan.vpp)",
+    .meaning = "packs on groups of DP ranks, chosen by the fullest rank's squared lengths, all ranks with as many "
+               "micro-batches, 1F1B (interleaved with plan.vpp)",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct default_dynamic_cp_knobs),

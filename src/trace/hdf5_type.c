@@ -20,7 +20,8 @@ void hdf5_quiet(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-/* There is one for the process, like HDF5's own error stack. */
+/* There is one for the process, like HDF5's own error stack. A call that runs out of memory may leave HDF5 in a state
+ * in which later ones fail for other reasons, so it stays. */
 static char reason[256];
 static bool no_memory;
 
@@ -33,7 +34,7 @@ static herr_t take_reason(unsigned depth, const H5E_error2_t *entry, void *conte
     (void)context;
     static const char mark[] = "error message = '";
     if (depth == 0)
-        no_memory = entry->min_num == H5E_NOSPACE || entry->min_num == H5E_CANTALLOC;
+        no_memory = no_memory || entry->min_num == H5E_NOSPACE || entry->min_num == H5E_CANTALLOC;
     const char *begin = entry->desc == NULL ? NULL : strstr(entry->desc, mark);
     if (begin != NULL) {
         begin += sizeof mark - 1;
@@ -50,7 +51,6 @@ bool hdf5_ok(int64_t result)
     if (result >= 0)
         return true;
     snprintf(reason, sizeof reason, "HDF5 failed");
-    no_memory = false;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_reason, NULL);
     return false;
 }
