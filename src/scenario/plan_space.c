@@ -28,12 +28,11 @@ static const struct schema_key keys[] = {
     {"sharding", SCHEMA_CHOICES, "-", 0, 0, "", "zero1|zero2|zero3",
      "states that DP x CP ranks share; zero2 and zero3 are tried with a single stage; a space without this list has "
      "those of the "
-     "system, zero1 except for flexsp (zero3)",
+     "system, zero1 except for flexsp and odc (zero3)",
      FIELD(sharding)},
     {"shard_communication", SCHEMA_CHOICES, "-", 0, 0, "", "collective|on-demand",
      "ways in which ranks of zero3 exchange shards; a space without this list has that of the system, collective "
-     "except "
-     "for odc (on-demand)",
+     "except for odc (on-demand)",
      FIELD(shard_communication)},
     {"recompute", SCHEMA_CHOICES, "-", 0, 0, "", "none|norm+activation|full|selective",
      "activations that the backward pass computes again; selective is an older name of norm+activation",

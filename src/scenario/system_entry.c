@@ -70,8 +70,8 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.sharding)},
     {"plan.shard_communication", SCHEMA_CHOICE, "-", 0, 0, "collective", "collective|on-demand",
      "with sharding zero3 and one stage, how ranks exchange shards: collective: all ranks join each gather and "
-     "reduction "
-     "(FSDP); on-demand: each rank reads and sends by itself, and ranks wait only at the end of the iteration (ODC)",
+     "reduction (FSDP); on-demand: each rank reads and sends by itself, and ranks wait only at the end of the "
+     "iteration (ODC)",
      SYSTEM(plan.shard_communication)},
     {"plan.shard_group", SCHEMA_INT, "GPUs", 0, 1 << 30, "0", NULL,
      "number of consecutive DP x CP ranks that share states; all such groups hold the same (HSDP: zero3 with the GPUs "

@@ -6,13 +6,12 @@
  * 1. Groups have sizes: the powers of two that divide R, and R itself, all of at least `min_cp`. A sample of s tokens
  *    needs the smallest size of which a rank holds s / size tokens within L, at most R. On a group it is work of
  *    s^2 / size for each rank.
- * 2. A micro-batch forms from the samples that are left, longest first (ties: by index). No rank gets more work than a
- *    cap: the longest sample left x L x (1 + `delta`). The longest sample opens a group of the size it needs, from rank
- *    0 on, even beyond the cap.
+ * 2. A micro-batch forms from the samples that are left, longest first (ties: by index). The longest sample opens a
+ *    group of the size it needs, from rank 0 on.
  * 3. Each further sample has options. One is a group of at least the needed size whose ranks then have at most L
  *    tokens. The other is a new group of such a size on the lowest free ranks. It takes the option with the least work
  *    of the fullest rank afterwards. Ties go to the smaller size, then to an existing group, then to the earlier one.
- *    With no option under the cap it waits for the next micro-batch.
+ *    With no option it waits for the next micro-batch.
  * 4. While a rank is empty, the first group of the smallest size grows to the next size. The groups behind it move up.
  *    If too few ranks are empty for that, the assignment is dropped. Then all samples that were left come, longest
  *    first, into one group of R ranks. One that takes it above L tokens a rank waits; the first does not.
@@ -24,14 +23,13 @@
  * 7. Every micro-batch is one of each rank, so all ranks have as many. They run plan.schedule in one phase. Groups wait
  *    for each other only through their own collectives, as Megatron's ranks do.
  *
- * The cap refuses nothing if the longest sample fits R ranks. Work is the sum of s x s / size, no s is longer, and a
- * rank has at most L tokens.
- *
  * Source: Megatron-Core, megatron/core/datasets/data_schedule_utils.py (2026), next_hdp_group_packing_aware and
  * align_sample_id_groups (pull requests 5154, 5679 and 7097).
  *
  * Deviates:
  *
+ * - The public scheduler also caps a rank's work at 1.05 x L x the longest sample left. The cap refuses nothing: no
+ *   sample is longer, and a rank has at most L tokens. So it is left out.
  * - A sample that needs more than R ranks takes R; the public scheduler stops.
  * - L, which a user of Megatron-Core gives, is found for each batch unless it is given, as for megatron-dynamic-cp.
  *   Candidates are the tokens that memory has room for, at most the context, and its halves
@@ -53,7 +51,6 @@
 
 struct default_dynamic_cp_knobs {
     int64_t max_tokens, min_cp;
-    double delta;
 };
 
 enum { MOST_SIZES = 33 };
@@ -146,8 +143,7 @@ static void free_groups(struct micro_batch *micro_batch)
 }
 
 /* Return the best place of a sample; group n_groups is a new one, -1: there is none. */
-static struct option best_option(const struct scheduling *all, const struct micro_batch *micro_batch, int32_t sample,
-                                 double cap)
+static struct option best_option(const struct scheduling *all, const struct micro_batch *micro_batch, int32_t sample)
 {
     struct option best = {.value = INFINITY, .size = all->n_ranks + 1, .group = -1};
     int32_t need = need_of(all, sample), tokens = tokens_of(all, sample);
@@ -157,7 +153,7 @@ static struct option best_option(const struct scheduling *all, const struct micr
     for (int32_t i = 0; i < micro_batch->n_groups; i++) {
         const struct group *group = &micro_batch->groups[i];
         double value = fmax(most, group->work + work_of(all, sample, group->n_ranks));
-        if (group->n_ranks < need || group->tokens + tokens > (int64_t)all->max_tokens * group->n_ranks || value > cap)
+        if (group->n_ranks < need || group->tokens + tokens > (int64_t)all->max_tokens * group->n_ranks)
             continue;
         if (value < best.value || (value == best.value && group->n_ranks < best.size))
             best = (struct option){value, group->n_ranks, i};
@@ -165,7 +161,7 @@ static struct option best_option(const struct scheduling *all, const struct micr
     for (int32_t i = 0; i < all->sizes.n; i++) {
         int32_t size = all->sizes.at[i];
         double value = fmax(most, work_of(all, sample, size));
-        if (size < need || micro_batch->n_used + size > all->n_ranks || value > cap)
+        if (size < need || micro_batch->n_used + size > all->n_ranks)
             continue;
         if (value < best.value || (value == best.value && size < best.size))
             best = (struct option){value, size, micro_batch->n_groups};
@@ -176,13 +172,11 @@ static struct option best_option(const struct scheduling *all, const struct micr
 /* Give samples that are left their places. The others stay left. */
 static void fill(struct scheduling *all, struct micro_batch *micro_batch)
 {
-    const struct default_dynamic_cp_knobs *knobs = all->request->knobs;
-    double cap = (double)tokens_of(all, all->left[0]) * all->max_tokens * (1 + knobs->delta);
     int32_t n_left = 0;
     open_group(micro_batch, need_of(all, all->left[0]));
     take_sample(all, all->left[0], &micro_batch->groups[0]);
     for (int32_t i = 1; i < all->n_left; i++) {
-        struct option option = best_option(all, micro_batch, all->left[i], cap);
+        struct option option = best_option(all, micro_batch, all->left[i]);
         if (option.group < 0) {
             all->left[n_left++] = all->left[i];
             continue;
@@ -372,9 +366,6 @@ static const struct schema_key knobs[] = {
     {"min_cp", SCHEMA_INT, "ranks", 1, 1048576, "1", NULL,
      "smallest size of a group: a power of two that divides the DP ranks, or all of them",
      offsetof(struct default_dynamic_cp_knobs, min_cp)},
-    {"delta", SCHEMA_REAL, "-", 0, 1, "0.05", NULL,
-     "a rank may have this share more work than the longest sample left x max_tokens",
-     offsetof(struct default_dynamic_cp_knobs, delta)},
 };
 
 const struct training_system system_megatron_default_dynamic_cp = {

@@ -174,10 +174,7 @@ static void take_piles(const struct dividing *work, int32_t n_piles, struct pack
     int32_t *pack = check_malloc((size_t)n * sizeof *pack);
     for (int32_t i = 0; i < n; i++)
         pack[i] = work->pile[order[i]] * work->n_parts + work->part[order[i]];
-    packing->n_packs = n_piles * work->n_parts;
-    packing->first = check_malloc(((size_t)packing->n_packs + 1) * sizeof(int32_t));
-    packing->sample = check_malloc((size_t)n * sizeof(int32_t));
-    samples_by_bin(n, order, pack, packing->n_packs, packing->first, packing->sample);
+    packing_of(order, pack, n, n_piles * work->n_parts, packing);
     free(order);
     free(pack);
 }
