@@ -30,8 +30,26 @@ static const struct schema_key keys[] = {
     {"layers", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "l, transformer layers", FIELD(layers)},
     {"heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "n, query heads", KIND(heads)},
     {"kv_heads", SCHEMA_INT, "-", 1, 1 << 16, NULL, NULL, "g, key and value heads", KIND(kv_heads)},
-    {"head_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL, "d, width of a head; 0: hidden / heads", KIND(head_width)},
-    {"ffn", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "f, inner width of the feed-forward block", KIND(ffn)},
+    {"head_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL,
+     "d, width of a head; 0: hidden / heads; with latent attention that of its part without rotation",
+     KIND(head_width)},
+    {"kv_lora_rank", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
+     "width of compressed keys and values (latent attention of DeepSeek-V2 and -V3); 0: they are not compressed",
+     KIND(kv_lora_rank)},
+    {"q_lora_rank", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
+     "with latent attention: width of compressed queries; 0: they are not compressed", KIND(q_lora_rank)},
+    {"rope_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL,
+     "with latent attention: columns of a head that rotate, beside head_width", KIND(rope_width)},
+    {"value_width", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL,
+     "with latent attention: width of a head's values; 0: head_width", KIND(value_width)},
+    {"ffn", SCHEMA_INT, "-", 1, 1 << 20, NULL, NULL, "f, inner width of the feed-forward block, or of each expert",
+     KIND(ffn)},
+    {"experts", SCHEMA_INT, "-", 0, 1 << 14, "0", NULL, "E, routed experts of a layer; 0: a dense feed-forward block",
+     KIND(experts)},
+    {"top_k", SCHEMA_INT, "-", 0, 1 << 14, "0", NULL, "with experts: routed experts that compute a token",
+     KIND(top_k)},
+    {"shared_ffn", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
+     "with experts: inner width of all shared experts together; 0: there are none", KIND(shared_ffn)},
     {"window", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL,
      "sliding window: tokens that a query attends to, its own included; 0: all earlier ones of its sample",
      KIND(window)},
@@ -52,6 +70,9 @@ static const struct schema_key keys[] = {
     {"biases", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "the GEMMs of a layer have biases", KIND(biases)},
     {"dropout", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "the model is trained with dropout, and its masks are kept",
      FIELD(dropout)},
+    {"mtp_layers", SCHEMA_INT, "-", 0, 8, "0", NULL,
+     "layers behind the last one that predict later tokens (MTP of DeepSeek-V3), each with a pass of the head",
+     FIELD(mtp_layers)},
     {"positions", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL,
      "number of learned position embeddings; 0: rotary embeddings", FIELD(positions)},
     {"vocabulary_multiple", SCHEMA_INT, "-", 0, 1 << 20, "128", NULL,
@@ -72,6 +93,8 @@ static const struct schema_key run_keys[] = {
 int32_t model_kind_of(const struct model *model, int64_t layer)
 {
     int64_t period = 0;
+    if (layer >= model->layers)
+        return MODEL_MTP_KIND;
     for (int32_t i = 0; i < model->n_runs; i++)
         period += model->pattern[i].n;
     if (period == 0)
@@ -90,6 +113,7 @@ void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KIN
         n_layers[0] = model->layers;
     for (int64_t layer = 0; model->n_runs > 0 && layer < model->layers; layer++)
         n_layers[model_kind_of(model, layer)]++;
+    n_layers[MODEL_MTP_KIND] = model->mtp_layers;
 }
 
 bool model_has_kind(const struct model *model, int32_t kind)
@@ -121,6 +145,22 @@ bool model_has_windows(const struct model *model)
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         windows = windows || (model->kinds[kind].window > 0 && model_has_kind(model, kind));
     return windows;
+}
+
+bool model_has_experts(const struct model *model)
+{
+    bool experts = false;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        experts = experts || (model->kinds[kind].experts > 0 && model_has_kind(model, kind));
+    return experts;
+}
+
+bool model_has_latent_attention(const struct model *model)
+{
+    bool latent = false;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        latent = latent || (model->kinds[kind].kv_lora_rank > 0 && model_has_kind(model, kind));
+    return latent;
 }
 
 bool model_has_biases(const struct model *model)
@@ -159,6 +199,52 @@ static bool check_heads(const struct document *document, int32_t mapping, const 
         return document_error(document, document_find(document, mapping, "kv_heads"), err,
                               "kv_heads: %" PRId64 " does not divide heads = %" PRId64, kind->kv_heads, kind->heads);
     return true;
+}
+
+/** Check that a key of a kind is off, or not, by another key. */
+static bool check_with(const struct document *document, int32_t mapping, const char *key, bool fits, const char *with,
+                       struct error *err)
+{
+    int32_t node = document_find(document, mapping, key);
+    return fits || document_error(document, node >= 0 ? node : mapping, err, "%s: %s", key, with);
+}
+
+/** Check the keys of latent attention of a kind. */
+static bool check_latent(const struct document *document, int32_t mapping, const struct model_kind *kind,
+                         struct error *err)
+{
+    if (kind->kv_lora_rank == 0)
+        return check_with(document, mapping, "q_lora_rank", kind->q_lora_rank == 0, "needs kv_lora_rank", err) &&
+               check_with(document, mapping, "rope_width", kind->rope_width == 0, "needs kv_lora_rank", err) &&
+               check_with(document, mapping, "value_width", kind->value_width == 0, "needs kv_lora_rank", err);
+    return check_with(document, mapping, "kv_lora_rank", !kind->biases, "with biases is not modelled", err) &&
+           check_with(document, mapping, "qk_norm", kind->qk_norm == MODEL_NO_QK_NORM,
+                      "latent attention has norms of compressed queries and keys in place of these; allowed: none", err) &&
+           check_with(document, mapping, "kv_heads", kind->kv_heads == kind->heads,
+                      "latent attention has keys and values for each head; allowed: the number of heads", err);
+}
+
+/** Check the keys of experts of a kind. */
+static bool check_experts(const struct document *document, int32_t mapping, const struct model *model, int32_t i,
+                          struct error *err)
+{
+    const struct model_kind *kind = &model->kinds[i];
+    if (kind->experts == 0)
+        return check_with(document, mapping, "top_k", kind->top_k == 0, "needs experts", err) &&
+               check_with(document, mapping, "shared_ffn", kind->shared_ffn == 0, "needs experts", err);
+    return check_with(document, mapping, "top_k", 1 <= kind->top_k && kind->top_k <= kind->experts,
+                      "experts that compute a token; allowed: 1 to the number of experts", err) &&
+           check_with(document, mapping, "experts", !model->parallel_attention && model->norms != 1 && !model->dropout,
+                      "with parallel_attention or dropout is not modelled", err);
+}
+
+/** Check the sizes of a kind. */
+static bool check_kind(const struct document *document, int32_t mapping, const struct model *model, int32_t i,
+                       struct error *err)
+{
+    return check_heads(document, mapping, model, i, err) &&
+           check_latent(document, mapping, &model->kinds[i], err) &&
+           check_experts(document, mapping, model, i, err);
 }
 
 /** Return whether a kind of layer may have a key of its own. */
@@ -205,7 +291,7 @@ static bool read_kind(const struct document *document, int32_t mapping, struct m
     others[n_others] = NULL;
     snprintf(model->kinds[kind].name, sizeof model->kinds[kind].name, "%s", document->node[mapping].key);
     return schema_read(document, mapping, own, n_own, others, model, err) &&
-           check_heads(document, mapping, model, kind, err);
+           check_kind(document, mapping, model, kind, err);
 }
 
 /** Read one run of the pattern. */
@@ -248,10 +334,10 @@ static bool read_kinds(const struct document *document, int32_t mapping, struct 
     if (kinds < 0 || pattern < 0)
         return document_error(document, kinds < 0 ? pattern : kinds, err, "%s: needs the key `%s:` beside it",
                               kinds < 0 ? "pattern" : "kinds", kinds < 0 ? "kinds" : "pattern");
-    if (count_children(document, kinds, DOCUMENT_MAPPING, MODEL_MAX_KINDS, err) == 0 ||
+    if (count_children(document, kinds, DOCUMENT_MAPPING, MODEL_NAMED_KINDS, err) == 0 ||
         count_children(document, pattern, DOCUMENT_SEQUENCE, MODEL_MAX_RUNS, err) == 0)
         return false;
-    for (int32_t kind = 1; kind < MODEL_MAX_KINDS; kind++)
+    for (int32_t kind = 1; kind < MODEL_NAMED_KINDS; kind++)
         model->kinds[kind] = model->kinds[0];
     for (int32_t node = document->node[kinds].child; node >= 0; node = document->node[node].next)
         if (!read_kind(document, node, model, n_kinds++, err))
@@ -277,9 +363,12 @@ static bool check_norms(const struct document *document, int32_t mapping, const 
 
 bool model_read_keys(const struct document *document, int32_t mapping, struct model *model, struct error *err)
 {
-    return schema_read(document, mapping, keys, N_KEYS, lists, model, err) &&
-           check_heads(document, mapping, model, 0, err) && check_norms(document, mapping, model, err) &&
-           read_kinds(document, mapping, model, err);
+    bool ok = schema_read(document, mapping, keys, N_KEYS, lists, model, err) &&
+              check_kind(document, mapping, model, 0, err) && check_norms(document, mapping, model, err) &&
+              read_kinds(document, mapping, model, err);
+    if (ok)
+        model->kinds[MODEL_MTP_KIND] = model->kinds[model_kind_of(model, model->layers - 1)];
+    return ok;
 }
 
 const char *model_suffix(const char *name)
