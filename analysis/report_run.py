@@ -7,7 +7,7 @@ from common import GIB, numpy, slimsim, text_of
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",
                   "libraries": "libraries"}
-EXPOSED = ("ring_s", "tensor_s", "shard_s", "sync_s", "reshard_s")
+EXPOSED = ("ring_s", "tensor_s", "shard_s", "expert_s", "sync_s", "reshard_s")
 WAITING = ("warm_up_s", "imbalance_s", "cool_down_s", "dp_wait_s")
 TAIL = 0.05  # share of the longest samples
 
@@ -17,7 +17,7 @@ def share_of(row, column):
 
 
 def compute_share(row):
-    return share_of(row, "busy_s") - share_of(row, "tensor_s") - share_of(row, "shard_s")
+    return share_of(row, "busy_s") - share_of(row, "tensor_s") - share_of(row, "shard_s") - share_of(row, "expert_s")
 
 
 def waiting_share(row):

@@ -27,7 +27,7 @@ BASE, ALONE = "best-fit", "best-fit, CP 1"
 CELLS = [(model, name, context) for model in list(MODELS)[:3] for name in DATA_SETS for context in (64 * KI, 128 * KI, 256 * KI)]
 SENT = {"tensor": "tensor", "shard": "zero2/3", "context": "context", "boundary": "stages", "exchange": "exchange",
         "sync": "sync", "reshard": "re-sharding", "host": "host"}
-EXPOSED = {"tensor_s": "tensor", "shard_s": "zero2/3", "ring_s": "context", "sync_s": "sync",
+EXPOSED = {"tensor_s": "tensor", "shard_s": "zero2/3", "expert_s": "experts", "ring_s": "context", "sync_s": "sync",
            "reshard_s": "re-sharding"}
 # What each paper prints, as far as systems are compared there: scenario, key of the points, system (its label or how it
 # begins), printed value (a speed-up, or else the column).

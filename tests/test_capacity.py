@@ -102,7 +102,7 @@ def price_of(point):
     time = 1e12 / (float(point["tokens_per_s_per_gpu"]) * gpus * ettr)
     restarting = nodes * sum(rates.values()) / 86400 / 1000 * restart
     power = yaml.safe_load((MODEL / "power" / f"{offer}.yaml").read_text())["node"]
-    busy = (float(point["busy_s"]) - float(point["tensor_s"]) - float(point["shard_s"])) / float(point["total_s"])
+    busy = (float(point["busy_s"]) - float(point["tensor_s"]) - float(point["shard_s"]) - float(point["expert_s"])) / float(point["total_s"])
     running = power["waiting_w"] + (power["busy_w"] - power["waiting_w"]) * busy
     watts = nodes * ((1 - restarting) * running + restarting * power["idle_w"]) + power["idle_w"]
     hours = (gpus + 8) * time / 3600

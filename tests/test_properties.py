@@ -159,7 +159,7 @@ class Properties(unittest.TestCase):
         systems.append({"name": "best-fit", "label": "ring", "plan": {"tp": 2, "pp": 1, "cp": 4, "offload": 0.2}})
         data = {"lengths": lengths, "context": 16384, "global_batch": 24}
         once, twice = (self.rows_of({**machine(factor), "systems": systems, "data": data}) for factor in (1, 2))
-        for column in ("time_s", "busy_s", "tensor_s", "sync_s", "reshard_s", "ring_s", "shard_s"):
+        for column in ("time_s", "busy_s", "tensor_s", "sync_s", "reshard_s", "ring_s", "shard_s", "expert_s"):
             for one, two in zip(once, twice, strict=True):
                 self.assertAlmostEqual(two[column], 2 * one[column], delta=1e-9 * two["total_s"],
                                        msg=(systems[one["system"]], column))

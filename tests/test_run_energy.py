@@ -30,7 +30,7 @@ class Energy(unittest.TestCase):
             value = {name: float(row[name]) for name in row
                      if row[name] and (name.endswith("_s") or name in COLUMNS)}
             gpu_s = int(row["gpus"]) * value["time_mean_s"] * int(row["measured_iterations"])
-            busy = (value["busy_s"] - value["tensor_s"] - value["shard_s"]) / gpu_s
+            busy = (value["busy_s"] - value["tensor_s"] - value["shard_s"] - value["expert_s"]) / gpu_s
             self.assertTrue(0.1 < busy < 1)
             power = 2 * 1.2 * (LEVELS["waiting"] + busy * (LEVELS["busy"] - LEVELS["waiting"]))  # of 2 nodes
             self.assertAlmostEqual(value["power_w"] / power, 1, delta=1e-9)

@@ -28,7 +28,7 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     double peak = scenario->device.peak_flop_per_s[PRECISION_BF16], gpus = platform_n_gpus(&scenario->platform);
     double all_s = gpus * ((double)scenario->measured * summary->time_mean_s), model_s = summary->mfu * all_s;
     double beside_s =
-        bubble->busy_s - summary->tensor_s - summary->shard_s - costs->kernels_s - costs->wait_s; /* optimizer */
+        bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s - costs->kernels_s - costs->wait_s; /* optimizer */
     share[EXPLAIN_PRODUCTS] = least->product_s - least->product_flop / peak;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
     share[EXPLAIN_OTHER_KERNELS] = least->kernels_s - least->product_s - least->attention_s + beside_s;
@@ -38,6 +38,7 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     share[EXPLAIN_UNCOUNTED] = least->hardware_flop / peak - model_s;
     share[EXPLAIN_TENSOR] = summary->tensor_s;
     share[EXPLAIN_SHARDS] = summary->shard_s;
+    share[EXPLAIN_EXPERTS] = summary->expert_s;
     share[EXPLAIN_CONTEXT] = bubble->ring_s;
     share[EXPLAIN_WARM_UP] = bubble->warm_up_s;
     share[EXPLAIN_IMBALANCE] = bubble->imbalance_s;

@@ -39,7 +39,7 @@ static double attention_s(const struct plan_request *request, int32_t kind, int3
         .flop = (double)flop_attention(setting->model, kind, pass, 0, tokens) / setting->tensor,
         .queries = ring ? 2.0 * tokens : tokens + 1.0,
         .keys = 2.0 * tokens + 1,
-        .head_dim = (double)model_head_width(setting->model, kind),
+        .head_dim = (double)model_attention_head(setting->model, kind),
     };
     if (setting->attention == DEVICE_UNFUSED)
         return work.flop / (device->peak_flop_per_s[setting->precision] * device->gemm[setting->precision].efficiency);
@@ -52,29 +52,33 @@ static struct cost_micro_batch all_tokens(double n_tokens)
     return (struct cost_micro_batch){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1, .first = true};
 }
 
-/*
- * Return the seconds of a layer's tensor-parallel collectives that no GEMM hides, with all tokens in
- * one message each.
- */
-static double exposed_s(const struct cost_setting *setting, const struct layer *layer, double tokens, enum pass pass)
+/* Return the seconds of an operator's tensor-parallel collectives that no GEMM hides, with all tokens in one message. */
+static double op_exposed_s(const struct cost_setting *setting, const struct layer_op *op, double tokens, enum pass pass)
 {
-    double bytes = tokens * (double)setting->model->hidden * cost_precisions(setting).wire;
+    double bytes = tokens * layer_split_width(op) * cost_precisions(setting).wire;
+    bool forward = pass == PASS_FORWARD, column = op->split == LAYER_COLUMN;
+    bool exposed = setting->tp_overlap == SCENARIO_EXPOSED;
+    if (!setting->sequence_parallel)
+        return forward == !column && (forward || exposed)
+                   ? cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor)
+                   : 0;
     double gather_s = cost_collective_s(setting, DEVICE_ALL_GATHER, bytes, setting->tensor);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
-    bool forward = pass == PASS_FORWARD, exposed = setting->tp_overlap == SCENARIO_EXPOSED;
-    int32_t columns = 0, rows = 0;
-    for (int32_t i = 0; i < layer->n_ops; i++) {
-        /* with sequence parallelism an input that several GEMMs read is gathered once */
-        columns += layer->ops[i].split == LAYER_COLUMN && !(setting->sequence_parallel && layer->ops[i].follows);
-        rows += layer->ops[i].split == LAYER_ROW;
-    }
-    if (setting->tp_overlap == SCENARIO_CHUNKED || (!setting->sequence_parallel && !forward && !exposed))
+    if (op->follows) /* an input that several GEMMs read is gathered once */
         return 0;
-    if (!setting->sequence_parallel)
-        return (forward ? rows : columns) * cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor);
     if (forward)
-        return columns * gather_s + rows * scatter_s;
-    return rows * gather_s + (exposed ? columns * (gather_s + scatter_s) : 0);
+        return column ? gather_s : scatter_s;
+    return column ? (exposed ? gather_s + scatter_s : 0) : gather_s;
+}
+
+/* Return op_exposed_s of a layer. */
+static double exposed_s(const struct cost_setting *setting, const struct layer *layer, double tokens, enum pass pass)
+{
+    double seconds = 0;
+    for (int32_t i = 0; setting->tp_overlap != SCENARIO_CHUNKED && i < layer->n_ops; i++)
+        if (layer->ops[i].split != LAYER_WHOLE)
+            seconds += op_exposed_s(setting, &layer->ops[i], tokens, pass);
+    return seconds;
 }
 
 /* Return the seconds of one stage's layers in one pass on all tokens, without attention. */

@@ -11,6 +11,7 @@ const char *const path_class_name[PATH_N_CLASSES] = {"GEMMs",
                                                      "waiting for launches",
                                                      "tensor collectives",
                                                      "zero2/3 collectives",
+                                                     "tokens to experts",
                                                      "context parallelism",
                                                      "stage transfers",
                                                      "host copies",
@@ -37,10 +38,11 @@ static void add_compute(const struct plan *plan, const struct dag *dag, const st
 {
     const struct dag_task *task = &dag->tasks[number];
     struct cost_pass cost = work_cost_of_task(plan, dag, setting, task);
-    struct work_exposed exposed = {.shard_s = cost.shard_s};
+    struct work_exposed exposed = {.shard_s = cost.shard_s, .expert_s = cost.expert_s};
     if (dag->ranks[task->dag_rank].n_gpus == plan->phases[task->phase].pipelines[task->pipeline].layout.tensor)
         exposed.tensor_s = cost.tensor_s;
-    double kernels_s = dag->duration_s[number] - exposed.tensor_s - exposed.shard_s - cost_wait_s(&cost);
+    double kernels_s =
+        dag->duration_s[number] - exposed.tensor_s - exposed.shard_s - exposed.expert_s - cost_wait_s(&cost);
     double attention_s = fmax(0, kernels_s - cost.kernels_s);
     time->seconds[PATH_PRODUCTS] += cost.product_s;
     time->seconds[PATH_ATTENTION] += attention_s;
@@ -48,6 +50,7 @@ static void add_compute(const struct plan *plan, const struct dag *dag, const st
     time->seconds[PATH_LAUNCHES] += cost_wait_s(&cost);
     time->seconds[PATH_TENSOR] += exposed.tensor_s;
     time->seconds[PATH_SHARDS] += exposed.shard_s;
+    time->seconds[PATH_EXPERTS] += exposed.expert_s;
 }
 
 static int32_t last_task(const struct dag *dag, const struct timeline *timeline)

@@ -25,8 +25,9 @@ double states_copy_bytes(const struct plan *plan, const struct cost_setting *set
 {
     const struct plan_phase *phase = &plan->phases[dag_rank->phase];
     const struct plan_layout *layout = &phase->pipelines[dag_rank->pipeline].layout;
-    return cost_gradient_copy_bytes(setting, dag_stage_parameters(setting, layout, dag_rank->stage),
-                                    shards_of(plan, phase));
+    const struct cost_setting rank_setting = dag_rank_setting(setting, layout, dag_rank->stage);
+    return cost_of_stage(cost_gradient_copy_bytes, &rank_setting,
+                         dag_stage_parameters(setting, layout, dag_rank->stage), shards_of(plan, phase));
 }
 
 double states_host_bytes(const struct plan *plan, const struct cost_setting *setting, const struct dag_rank *dag_rank)
@@ -86,8 +87,10 @@ struct states_gradients states_gradients_of(const struct plan *plan, const struc
     return (struct states_gradients){
         .layers = n_layers,
         .head = cost_gradient_state_bytes(&stage_setting, ends - tables, shards),
-        .layer = cost_gradient_state_bytes(
-            &stage_setting, n_layers > 0 ? cost_layers_parameters(&stage_setting) / n_layers : 0, shards),
+        .layer = n_layers > 0 ? cost_of_stage(cost_gradient_state_bytes, &stage_setting,
+                                              cost_layers_parameters(&stage_setting), shards) /
+                                    n_layers
+                              : 0,
         .tables = cost_gradient_state_bytes(&stage_setting, tables, shards),
     };
 }

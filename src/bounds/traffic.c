@@ -22,6 +22,7 @@ static void add_pass(const struct source *source, enum pass pass, int32_t micro_
     bool sends = pass != PASS_WEIGHT && 0 <= to && to < layout->stages * layout->chunks && layout->stages > 1;
     traffic->bytes[TRAFFIC_TENSOR] += source->ranks * cost->tensor_bytes;
     traffic->bytes[TRAFFIC_SHARDS] += source->ranks * cost->shard_bytes;
+    traffic->bytes[TRAFFIC_EXPERTS] += source->ranks * cost->expert_bytes;
     traffic->bytes[TRAFFIC_CONTEXT] += source->ranks * cost->ring_bytes;
     traffic->bytes[TRAFFIC_BOUNDARY] += sends ? source->ranks * cost->boundary_bytes : 0;
 }
@@ -65,31 +66,43 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
     }
 }
 
+/* Return the bytes that are sent to reduce gradients of parameters, and to gather parameters. n_ranks hold them, and
+ * groups of `group` ranks share their states. */
+static double sync_bytes(const struct cost_setting *setting, double parameters, int32_t group, int32_t n_ranks)
+{
+    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks, bytes = 0;
+    if (!cost_shards_in_passes(setting))
+        bytes += parameters * cost_precisions(setting).reduced *
+                 ((cost_all_reduces(setting) ? 2 : 1) * others + 2 * other_groups / group);
+    if (setting->sharding != SCENARIO_ZERO3)
+        bytes += parameters * cost_precisions(setting).weight * others;
+    return bytes;
+}
+
 /* Add gradients and parameters of a pipeline whose stages have n_ranks replicas. */
 static void add_sync(const struct source *source, int32_t n_ranks, struct traffic *traffic)
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
-    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0;
+    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0, experts = 0;
     int32_t group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : n_ranks;
-    double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks;
+    int32_t n_experts = cost_expert_ranks(setting) / layout->tensor;
     for (int32_t stage = 0; stage < layout->stages; stage++) {
         const struct cost_setting rank_setting = dag_rank_setting(setting, layout, stage);
         double copied_bytes;
         cost_copied_sum_s(&rank_setting, cost_shards_in_passes(setting) ? cost_shards(setting) : 1, &copied_bytes);
         traffic->bytes[TRAFFIC_TENSOR] += source->ranks * copied_bytes;
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
+        experts += n_experts > 1 ? source->ranks * cost_expert_parameters(&rank_setting) : 0;
     }
     struct cost_host_copies copies = cost_optimizer_copies(setting, parameters, group);
     traffic->bytes[TRAFFIC_HOST] +=
         copies.to_host_bytes + copies.from_host_bytes +
         source->plan->partition[PASS_BACKWARD].n_micro_batches * cost_host_gradient_bytes(setting, parameters, group);
-    if (!cost_shards_in_passes(setting))
-        traffic->bytes[TRAFFIC_SYNC] += parameters * cost_precisions(setting).reduced *
-                                        ((cost_all_reduces(setting) ? 2 : 1) * others + 2 * other_groups / group);
-    if (setting->sharding != SCENARIO_ZERO3)
-        traffic->bytes[TRAFFIC_SYNC] += parameters * cost_precisions(setting).weight * others;
-    if (setting->model->tied_embeddings && layout->stages > 1)
+    traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, parameters - experts, group, n_ranks);
+    if (experts > 0)
+        traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, experts, n_ranks / n_experts, n_ranks / n_experts);
+    if (model_copies_embedding(setting->model) && layout->stages > 1)
         traffic->bytes[TRAFFIC_SYNC] += 2 * source->ranks * (double)setting->model->hidden *
                                         model_vocabulary_share(setting->model, layout->tensor) * gradient_bytes;
 }

@@ -9,6 +9,7 @@
 enum traffic_purpose {
     TRAFFIC_TENSOR,   /* collectives of tensor parallelism */
     TRAFFIC_SHARDS,   /* parameters and gradients of zero2 and zero3 inside passes */
+    TRAFFIC_EXPERTS,  /* tokens to experts and back */
     TRAFFIC_CONTEXT,  /* rings, gathers and all-to-alls of context parallelism */
     TRAFFIC_BOUNDARY, /* activations and their gradients between stages */
     TRAFFIC_EXCHANGE, /* attention that another stage computes */
@@ -33,7 +34,8 @@ struct traffic {
  *     P b (g - 1)/g + P b/g 2 (m - 1)/m   gradients; none with zero2 and zero3
  *     2 P (g - 1)/g                       parameters; none with zero3
  *
- * With tied embeddings on two stages both ends send the whole table's gradients.
+ * Experts that ranks of EP share out are held by n tp/ep ranks, which then are the n and g of their parameters.
+ * With tied embeddings or MTP on two stages both ends send the whole table's gradients.
  *
  * @param dag      of the plan: its costs are read
  * @param setting  setting that the graph was built with

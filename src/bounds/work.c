@@ -10,6 +10,7 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
     work->attention_s += cost->attention_s * n_gpus;
     work->tensor_s += cost->tensor_s * n_gpus;
     work->shard_s += cost->shard_s * n_gpus;
+    work->expert_s += cost->expert_s * n_gpus;
     work->wait_s += cost_wait_s(cost) * n_gpus;
     work->pass_s += cost_pass_s(cost) * n_gpus;
     for (int i = 0; i < COST_N_FAMILIES; i++)
@@ -83,6 +84,6 @@ void work_exposed_of(const struct plan *plan, const struct dag *dag, const struc
         struct cost_pass cost = work_cost_of_task(plan, dag, setting, task);
         const struct plan_layout *layout = &plan->phases[task->phase].pipelines[task->pipeline].layout;
         bool represents_all = dag->ranks[task->dag_rank].n_gpus == layout->tensor;
-        exposed[t] = (struct work_exposed){represents_all ? cost.tensor_s : 0, cost.shard_s};
+        exposed[t] = (struct work_exposed){represents_all ? cost.tensor_s : 0, cost.shard_s, cost.expert_s};
     }
 }

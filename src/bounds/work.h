@@ -13,8 +13,9 @@ struct work {
     double product_s, attention_s; /* GEMMs and attention within kernels_s */
     double tensor_s;               /* exposed tensor-parallel collectives */
     double shard_s;                /* exposed collectives of zero2 and zero3 */
+    double expert_s;               /* tokens to experts and back */
     double wait_s;                 /* waits for the host's launches */
-    double pass_s;                 /* all passes, with tensor_s, shard_s and wait_s */
+    double pass_s;                 /* all passes, with tensor_s, shard_s, expert_s and wait_s */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */
     double extrapolated_s[COST_N_FAMILIES];
 };
@@ -28,7 +29,7 @@ struct cost_pass work_cost_of_task(const struct plan *plan, const struct dag *da
 
 /** Exposed collectives inside a task, on each of its GPUs. */
 struct work_exposed {
-    double tensor_s, shard_s;
+    double tensor_s, shard_s, expert_s;
 };
 
 /**

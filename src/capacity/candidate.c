@@ -129,7 +129,7 @@ static void add_phase(const struct trace_summary *summary, double share, struct 
     struct candidate_phase *of = &candidate->phase[phase];
     double deviation = share * summary->tokens_per_s_per_gpu_interval / summary->tokens_per_s_per_gpu;
     of->tokens_per_s_per_gpu = summary->tokens_per_s_per_gpu;
-    of->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s) / summary->total_s;
+    of->busy_fraction = (summary->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s) / summary->total_s;
     memcpy(of->plan_text, summary->plan_text, sizeof of->plan_text);
     row->tight |= summary->tight;
     row->fits &= summary->fits;

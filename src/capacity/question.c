@@ -84,7 +84,7 @@ struct goodput_setting offer_setting(const struct offer *offer, int64_t nodes)
         .reliability = &scenario->reliability,
         .n_servers = nodes,
         .gpus_per_server = platform_gpus_per_server(&scenario->platform),
-        .parameters = cost_model_parameters(&scenario->model),
+        .parameters = cost_model_parameters(&scenario->model) + cost_mtp_parameters(&scenario->model),
         .pcie_bytes_per_s = scenario->platform.pcie_bytes_per_s,
     };
 }

@@ -38,6 +38,7 @@ static const struct metric {
     {"ring_s", "context parallelism, exposed [%]", "%.2f", 100, true},
     {"tensor_s", "tensor collectives, exposed [%]", "%.2f", 100, true},
     {"shard_s", "zero2/3 collectives, exposed [%]", "%.2f", 100, true},
+    {"expert_s", "tokens to experts [%]", "%.2f", 100, true},
     {"sync_s", "gradients and parameters [%]", "%.2f", 100, true},
     {"reshard_s", "re-sharding between phases [%]", "%.2f", 100, true},
     {"peak_bytes", "peak memory of a GPU [GiB]", "%.2f", 1 / TEXT_GIB, false},

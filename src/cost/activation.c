@@ -175,11 +175,17 @@ double cost_weight_bytes(const struct cost_setting *setting)
     return layer_sum(setting, layer_weight_gradient_bytes);
 }
 
+/** Return how often the head runs in a pass: once more for each layer of MTP. */
+static double head_passes(const struct cost_setting *setting)
+{
+    return (double)(1 + setting->model->mtp_layers);
+}
+
 double cost_head_weight_bytes(const struct cost_setting *setting, double tokens)
 {
     struct layer head;
     layer_of_head(setting, &head);
-    return tokens * layer_weight_gradient_bytes(setting, &head);
+    return head_passes(setting) * tokens * layer_weight_gradient_bytes(setting, &head);
 }
 
 double cost_embedding_bytes(const struct cost_setting *setting, double tokens)
@@ -192,7 +198,7 @@ double cost_head_bytes(const struct cost_setting *setting, double tokens)
 {
     struct layer head;
     layer_of_head(setting, &head);
-    return tokens * layer_kept_bytes(&head, RECOMPUTE_NONE);
+    return head_passes(setting) * tokens * layer_kept_bytes(&head, RECOMPUTE_NONE);
 }
 
 /** Return the bytes a token of the head's gathered input. */

@@ -110,7 +110,7 @@ double cost_embedding_bytes(const struct cost_setting *setting, double tokens);
  *    vocabulary-parallel loss. PyTorch's cross-entropy keeps as many logarithms instead. A fused loss keeps only the
  *    bf16 logits, 2V/TP. A fused linear loss keeps none.
  *
- * A fused linear loss keeps the gradient of the norm's output in place of it.
+ * A fused linear loss keeps the gradient of the norm's output in place of it. Each layer of MTP keeps as much again.
  */
 double cost_head_bytes(const struct cost_setting *setting, double tokens);
 

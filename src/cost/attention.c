@@ -29,7 +29,7 @@ struct sharing {
 static struct sharing sharing_of(const struct cost_setting *setting, int32_t kind, enum pass pass, int32_t context,
                                  int32_t ranks_per_slice)
 {
-    double head_dim = (double)model_head_width(setting->model, kind);
+    double head_dim = (double)model_attention_head(setting->model, kind);
     int32_t kernels = context_kernels(setting, context);
     bool ulysses = setting->cp_type == SCENARIO_ULYSSES;
     bool contiguous = setting->cp_type == SCENARIO_RING_CONTIGUOUS;
@@ -349,7 +349,7 @@ static struct batch batch_of(const struct cost_setting *setting, int32_t kind,
     return (struct batch){.n = heads * micro_batch->n_slices,
                           .queries = queries / fmax(1, micro_batch->n_slices),
                           .keys = queries > 0 ? scores / queries : 0,
-                          .head_dim = (double)model_head_width(model, kind),
+                          .head_dim = (double)model_attention_head(model, kind),
                           .scores = heads * scores,
                           .dropout = model->dropout,
                           .precision = setting->precision};

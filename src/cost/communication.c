@@ -275,3 +275,18 @@ bool cost_collective_extrapolates(const struct cost_setting *setting, enum devic
     double sent = node ? sent_bytes(by, bytes, ranks) : fabric_bytes(setting, bytes, ranks);
     return range.max > 0 && bytes > 0 && ranks > 1 && (sent < range.min || sent > range.max);
 }
+
+double cost_all_to_all_s(const struct cost_setting *setting, double sent, int32_t ranks, double *wire_bytes)
+{
+    int32_t each = cost_ranks_each(setting, ranks);
+    double away = sent * (ranks - each) / (ranks - 1);
+    struct cost_setting node = *setting, crowd = *setting;
+    struct platform platform = *setting->platform;
+    platform.nvlink_domain = each;
+    node.platform = &platform;
+    crowd.tensor *= each; /* all ranks of a domain send at once */
+    double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
+    struct cost_transfer nic = cost_of_transfer(&crowd, COST_NIC, away, 1);
+    *wire_bytes += nic.wire_bytes;
+    return fmax(nic.duration_s, cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
+}

@@ -22,22 +22,6 @@ int32_t context_kernels(const struct cost_setting *setting, int32_t context)
     return scenario_is_ring(setting->cp_type) ? context : 1;
 }
 
-/** Return the time of an all-to-all in which each rank sends `sent`. */
-static double all_to_all_s(const struct cost_setting *setting, double sent, int32_t context, double *wire_bytes)
-{
-    int32_t each = cost_ranks_each(setting, context);
-    double away = sent * (context - each) / (context - 1);
-    struct cost_setting node = *setting, crowd = *setting;
-    struct platform platform = *setting->platform;
-    platform.nvlink_domain = each;
-    node.platform = &platform;
-    crowd.tensor *= each; /* all ranks of a domain send at once */
-    double tensor_bytes = each > 1 ? (sent - away) * each / (each - 1) : 0;
-    struct cost_transfer nic = cost_of_transfer(&crowd, COST_NIC, away, 1);
-    *wire_bytes += nic.wire_bytes;
-    return fmax(nic.duration_s, cost_collective_s(&node, DEVICE_ALL_TO_ALL, tensor_bytes, each));
-}
-
 /** Return the bytes that a rank's NIC sends in a gather. */
 static double gather_wire_bytes(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                                 int32_t context)
@@ -82,7 +66,7 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
     for (int i = 0; i < 2; i++) {
         double sent = tokens * widths[i] * element / setting->tensor * (context - 1) / context, wire_bytes = 0;
         cost->ring_bytes += layers * 2 * sent;
-        cost->context_s += layers * 2 * all_to_all_s(setting, sent, context, &wire_bytes);
+        cost->context_s += layers * 2 * cost_all_to_all_s(setting, sent, context, &wire_bytes);
         cost->context_wire_bytes += layers * 2 * wire_bytes;
     }
 }

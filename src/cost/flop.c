@@ -5,11 +5,18 @@
 
 #include "cost/layer.h"
 
+/** Return the FLOPs of attention of a key that a query sees, over 2: both products forward, all five backward. */
+static int64_t attention_width(const struct model *model, int32_t kind, enum pass pass)
+{
+    int64_t keys = model_query_width(model, kind), values = model_output_width(model, kind);
+    return pass == PASS_FORWARD ? keys + values : 3 * keys + 2 * values;
+}
+
 /** Add n times the FLOPs of a layer of a kind. */
 static void add_layers(struct flop_curve *curve, const struct model *model, int32_t kind, enum pass pass, int64_t n)
 {
-    int64_t w = model_query_width(model, kind), p = layer_matrix_parameters(model, kind);
-    int64_t window = model->kinds[kind].window, q = n * (pass == PASS_FORWARD ? 2 : 5) * w;
+    int64_t p = layer_matrix_parameters(model, kind);
+    int64_t window = model->kinds[kind].window, q = n * attention_width(model, kind, pass);
     curve->l += n * (pass == PASS_FORWARD ? 2 : 4) * p + q;
     if (window == 0)
         curve->q += q;
@@ -61,30 +68,31 @@ bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)
                 flop += (double)curve.windows[0].q * (double)flop_square(tokens, curve.windows[0].window);
             largest = fmax(largest, (double)layers * flop);
         }
-    return largest < 0x1p63 && 4.0 * (double)model->hidden * (double)model->vocabulary * n < 0x1p63;
+    return largest < 0x1p63 && 4.0 * (double)model->hidden * (double)model->vocabulary * (double)(1 + model->mtp_layers) * n < 0x1p63;
 }
 
 int64_t flop_attention(const struct model *model, int32_t kind, enum pass pass, int64_t begin, int64_t end)
 {
-    int64_t factor = pass == PASS_FORWARD ? 2 : 5;
-    return factor * model_query_width(model, kind) * flop_twice_keys(model->kinds[kind].window, begin, end);
+    return attention_width(model, kind, pass) * flop_twice_keys(model->kinds[kind].window, begin, end);
 }
 
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens)
 {
     int64_t factor = pass == PASS_FORWARD ? 2 : 4;
-    return factor * model->hidden * model->vocabulary * tokens;
+    return factor * model->hidden * model->vocabulary * (1 + model->mtp_layers) * tokens;
 }
 
 struct flop_model flop_model_of(const struct model *model)
 {
     int64_t n[MODEL_MAX_KINDS];
-    struct flop_model of = {.parameters = (double)model->hidden * (double)model->vocabulary};
+    struct flop_model of = {.parameters =
+                                (double)model->hidden * (double)model->vocabulary * (double)(1 + model->mtp_layers)};
     model_count_kinds(model, n);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         if (n[kind] > 0) {
             of.parameters += (double)n[kind] * (double)layer_matrix_parameters(model, kind);
-            double width = (double)n[kind] * (double)model_query_width(model, kind);
+            of.parameters -= (double)n[kind] * (double)model->hidden * (double)model->kinds[kind].experts;
+            double width = (double)n[kind] * (double)attention_width(model, kind, PASS_FORWARD) / 2;
             of.window[kind] = model->kinds[kind].window;
             *(of.window[kind] > 0 ? &of.windowed[kind] : &of.width) += width;
         }

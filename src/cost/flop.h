@@ -25,8 +25,9 @@ struct flop_window {
  *
  *     forward  q = 2w, l = 2P + 2w      backward  q = 5w, l = 4P + 5w
  *
- * 1. w is model_query_width, mostly h. P is layer_matrix_parameters.
- * 2. Causal attention counts 4w for each query and key that it sees, backward 2.5 times that.
+ * 1. w is model_query_width, mostly h. P is layer_matrix_parameters: with experts, those that compute a token.
+ * 2. Causal attention counts 4w for each query and key that it sees, backward 2.5 times that. Latent attention with
+ *    keys of width w and values of width v counts 2w + 2v, backward 6w + 4v.
  * 3. With a window W a query at position p sees min(p + 1, W) keys. Then q is q_W.
  * 4. GEMMs count 2P a token, backward 4P. The head is left out.
  *
@@ -74,10 +75,11 @@ static inline int64_t flop_twice_keys(int64_t window, int64_t begin, int64_t end
     return flop_square(end, window) + end - flop_square(begin, window) - begin;
 }
 
-/** Return the FLOPs of attention in a slice of one layer: 2w flop_twice_keys forward, backward 2.5 times that. */
+/** Return the FLOPs of attention in a slice of one layer (flop_curve). */
 int64_t flop_attention(const struct model *model, int32_t kind, enum pass pass, int64_t begin, int64_t end);
 
-/** Return the FLOPs of the head on `tokens` tokens: 2hV each forward, 4hV backward. */
+/** Return the FLOPs of the head on `tokens` tokens: 2hV each forward, 4hV backward. With MTP it runs once more for each
+ * of its layers. */
 int64_t flop_head(const struct model *model, enum pass pass, int64_t tokens);
 
 /** Parameters of all matrices and the head, and widths of queries, summed over layers; the latter by windows, too. */
@@ -91,7 +93,7 @@ struct flop_model flop_model_of(const struct model *model);
 
 /**
  * Return the model FLOPs of a causal sample of s tokens for MFU. A token counts 6 parameters and 6 width s. The
- * backward counts twice the forward. Under a window flop_square replaces s^2.
+ * backward counts twice the forward. Under a window flop_square replaces s^2. Routers do not count, as in Megatron-LM.
  *
  * Source: inferred. It reproduces the MFUs that the group of SlimPack's authors prints.
  */

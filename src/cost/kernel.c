@@ -32,6 +32,18 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
                                     .extrapolated_s = cost_gemm_extrapolates(device, &gemm) ? seconds : 0});
 }
 
+void kernel_repeat(struct cost_kernels *kernels, int32_t first, double n)
+{
+    for (int32_t i = first; n != 1 && i < kernels->n; i++) {
+        struct cost_kernel *kernel = &kernels->kernel[i];
+        kernel->flop *= n;
+        kernel->bytes *= n;
+        kernel->seconds *= n;
+        kernel->extrapolated_s *= n;
+        kernel->launches *= n;
+    }
+}
+
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
                              const char *name, double bytes)
 {

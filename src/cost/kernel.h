@@ -52,7 +52,7 @@ struct cost_kernel {
     double launches;       /* kernels that the host launches for it */
 };
 
-enum { COST_MAX_KERNELS = 40 };
+enum { COST_MAX_KERNELS = 64 };
 
 /** A list of kernels. With n = 0 it is empty, and the rest need not be set. */
 struct cost_kernels {
@@ -139,6 +139,9 @@ void kernel_add(struct cost_kernels *kernels, struct cost_kernel kernel);
 /** Append GEMMs in one kernel, at the speed that training reaches (device_training.products). */
 void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device, const char *name,
                       struct cost_gemm gemm);
+
+/** Let the kernels from `first` on run n times, one after the other. */
+void kernel_repeat(struct cost_kernels *kernels, int32_t first, double n);
 
 /** Append a kernel that takes the time of its bytes. Without bytes, append nothing. */
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,

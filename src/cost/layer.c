@@ -9,6 +9,7 @@
 struct widths {
     double h, sequence;                     /* hidden width, and that of norms and residuals */
     double q, k, f, up;                     /* columns of queries, of keys, of the inner width, of the up GEMM */
+    double o;                               /* columns of attention's output */
     double half, full;                      /* bytes of an activation, bytes in fp32 */
     bool biases, gated, separate, in_place; /* separate: SwiGLU is two operations */
     bool eager, rms_single, layer_norm;     /* RMSNorm of single operations; PyTorch's LayerNorm */
@@ -25,6 +26,7 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .sequence = cost_sequence_width(setting),
         .q = (double)model_query_width(model, kind) / tp,
         .k = cost_kv_width(setting, kind),
+        .o = (double)model_output_width(model, kind) / tp,
         .f = f / tp,
         .up = (gated ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
@@ -41,18 +43,15 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
 
 static struct layer_op *add(struct layer *layer, enum layer_op_kind kind)
 {
+    CHECK(layer->n_ops < LAYER_MAX_OPS);
     struct layer_op *op = &layer->ops[layer->n_ops++];
-    CHECK(layer->n_ops <= LAYER_MAX_OPS);
-    op->kind = kind;
+    *op = (struct layer_op){.kind = kind, .copies = 1, .rows = 1};
     return op;
 }
 
 /** Names of a GEMM's kernels: forward, gradient of the input, gradient of the weight. */
-#define GEMM(name)                                                                                                     \
-    (const char *const[])                                                                                              \
-    {                                                                                                                  \
-        name " GEMM", name " input-gradient GEMM", name " weight-gradient GEMM"                                        \
-    }
+#define GEMM_NAMES(name) {name " GEMM", name " input-gradient GEMM", name " weight-gradient GEMM"}
+#define GEMM(name)       (const char *const[]) GEMM_NAMES(name)
 
 static struct layer_op *add_gemm(struct layer *layer, const char *const names[N_STEP_PASSES], enum layer_split split,
                                  double in, double out)
@@ -163,21 +162,58 @@ static struct layer_op *add_qkv(struct layer *layer, const struct cost_setting *
     return op;
 }
 
+/** Add a GEMM that compresses the layer's input to `width` columns, and the norm behind it. Each TP rank has the whole
+ * matrix, and its share of the tokens with sequence parallelism. `more` columns have no norm. */
+static struct layer_op *add_compression(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                                        const char *const names[N_STEP_PASSES], double width, double more)
+{
+    double share = 1.0 / cost_sequence_ranks(setting);
+    int32_t down = layer->n_ops;
+    add_gemm(layer, names, LAYER_WHOLE, w->h, width + more)->rows = share;
+    add_inner_norm(layer, w, "norm of compressed columns", width * share, width, false);
+    struct layer_op *norm = &layer->ops[layer->n_ops - 1];
+    norm->listed_bytes = w->half * width * share;
+    norm->list = RECOMPUTE_NORM;
+    return &layer->ops[down];
+}
+
+/** Add queries, keys and values of latent attention. */
+static void add_latent_qkv(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    const struct model_kind *kind = &setting->model->kinds[layer->kind];
+    double heads = (double)kind->heads / setting->tensor, compressed = (double)kind->q_lora_rank;
+    double up = heads * (double)(model_head_width(setting->model, layer->kind) +
+                                 model_value_head(setting->model, layer->kind));
+    if (compressed > 0)
+        add_compression(layer, setting, w, GEMM("query down"), compressed, 0)->shared = w->h;
+    add_compression(layer, setting, w, GEMM("key and value down"), (double)kind->kv_lora_rank,
+                    (double)kind->rope_width);
+    add_gemm(layer, GEMM("query up"), LAYER_COLUMN, compressed > 0 ? compressed : w->h, w->q)->kept_bytes =
+        w->half * w->q;
+    add_gemm(layer, GEMM("key and value up"), LAYER_COLUMN, (double)kind->kv_lora_rank, up)->kept_bytes =
+        2 * w->half * w->k;
+}
+
 static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double heads = (double)setting->model->kinds[layer->kind].heads / setting->tensor;
     bool whole = setting->tensor == 1, parallel = setting->model->parallel_attention;
-    struct layer_op *op = add_qkv(layer, setting, w);
-    op->alternate.out = w->k;
-    op->alternate.dropped_bytes = w->half * w->k;
+    struct layer_op *op;
+    if (setting->model->kinds[layer->kind].kv_lora_rank > 0) {
+        add_latent_qkv(layer, setting, w);
+    } else {
+        op = add_qkv(layer, setting, w);
+        op->alternate.out = w->k;
+        op->alternate.dropped_bytes = w->half * w->k;
+    }
 
     add_qk_norms(layer, setting, w);
     op = add(layer, LAYER_ATTENTION);
-    op->kept_bytes = w->half * w->q;
+    op->kept_bytes = w->half * w->o;
     op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
     op->list = RECOMPUTE_ATTENTION_CORE;
 
-    op = add_gemm(layer, GEMM("projection"), LAYER_ROW, w->q, w->h);
+    op = add_gemm(layer, GEMM("projection"), LAYER_ROW, w->o, w->h);
     op->vectors = w->biases ? op->out : 0;
     op->alternate.out = (whole && !parallel) || w->eager ? w->h : 0; /* a norm reads the sum behind it */
     op->alternate.dropped_bytes = (whole || setting->model->norms == 4) && !parallel ? w->half * w->sequence : 0;
@@ -185,30 +221,116 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
     add_norm_behind(layer, setting, w, "norm behind attention", whole);
 }
 
-static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+/** Names of the kernels of a feed-forward block. */
+struct block_names {
+    const char *gate[N_STEP_PASSES], *up[N_STEP_PASSES], *activation, *down[N_STEP_PASSES];
+};
+
+static const struct block_names dense_names = {GEMM_NAMES("gate"), GEMM_NAMES("up"), "activation", GEMM_NAMES("down")};
+static const struct block_names expert_names = {.up = GEMM_NAMES("experts' up"),
+                                                .activation = "experts' activation",
+                                                .down = GEMM_NAMES("experts' down")};
+static const struct block_names shared_names = {GEMM_NAMES("shared experts' gate"), GEMM_NAMES("shared experts' up"),
+                                                "shared experts' activation", GEMM_NAMES("shared experts' down")};
+
+/** Add a dense feed-forward block, or shared experts, which are one. */
+static void add_block(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                      const struct block_names *names)
 {
     bool whole = setting->tensor == 1, fused = w->gated && setting->kernels != SCENARIO_COMPILED;
     bool two = w->gated && setting->single & COST_SINGLE_GATE_UP;
-    struct layer_op *op = add_gemm(layer, two ? GEMM("gate") : GEMM("up"), LAYER_COLUMN, w->h, two ? w->f : w->up);
+    struct layer_op *op = add_gemm(layer, two ? names->gate : names->up, LAYER_COLUMN, w->h, two ? w->f : w->up);
     op->vectors = w->biases ? op->out : 0;
     op->shared = setting->model->norms == 1 ? w->h : 0;
     op->kept_bytes = w->half * op->out;
-    op = two ? add_follower(layer, w, GEMM("up"), w->f) : op;
+    op = two ? add_follower(layer, w, names->up, w->f) : op;
     op->alternate.out = w->f;
     op->alternate.dropped_bytes = w->half * w->f;
 
-    op = add_memory_bound(layer, "activation", fused ? DEVICE_ACTIVATION : DEVICE_GELU, w->half * (w->up + w->f),
+    op = add_memory_bound(layer, names->activation, fused ? DEVICE_ACTIVATION : DEVICE_GELU, w->half * (w->up + w->f),
                           w->half * (2 * w->up + w->f));
     op->listed_bytes = (w->separate ? 2 : 1) * w->half * w->f;
     op->list = RECOMPUTE_ACTIVATION;
     op->work_bytes = w->half * ((w->in_place ? 0 : w->up) + w->f);
 
-    op = add_gemm(layer, GEMM("down"), LAYER_ROW, w->f, w->h);
+    op = add_gemm(layer, names->down, LAYER_ROW, w->f, w->h);
     op->vectors = w->biases ? op->out : 0;
     op->alternate.added_bytes = w->eager ? w->half * (w->h + (whole ? 0 : w->sequence)) : 0;
     op->is_end = !setting->model->dropout && setting->model->norms != 4;
+}
+
+/** Add a GEMM of each routed expert on the rank. All of them together have `rows` rows for a token. */
+static struct layer_op *add_expert_gemm(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                                        const char *const names[N_STEP_PASSES], double rows)
+{
+    const struct model_kind *kind = &setting->model->kinds[layer->kind];
+    bool up = names == expert_names.up;
+    double inner = (double)kind->ffn, columns = model_kind_is_gated(kind) && up ? 2 * inner : inner;
+    struct layer_op *op = add_gemm(layer, names, LAYER_WHOLE, up ? w->h : inner, up ? columns : w->h);
+    op->of_experts = true;
+    op->copies = (double)kind->experts / cost_expert_ranks(setting);
+    op->rows = rows / op->copies;
+    op->vectors = w->biases ? op->copies * op->out : 0;
+    return op;
+}
+
+/** Add the routed experts. A token is copied for each expert that computes it, and the copies are added up behind. */
+static void add_routed_experts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    const struct model_kind *kind = &setting->model->kinds[layer->kind];
+    const double map = 4, share = 1.0 / cost_sequence_ranks(setting);
+    double rows = share * (double)kind->top_k * cost_expert_load(setting), inner = (double)kind->ffn;
+    double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows);
+    add_memory_bound(layer, "tokens permuted", DEVICE_COPY, moved, moved)->kept_bytes = w->half * w->h * rows;
+
+    add_expert_gemm(layer, setting, w, expert_names.up, rows)->kept_bytes = w->half * up * rows;
+    struct layer_op *op = add_memory_bound(layer, expert_names.activation, DEVICE_ACTIVATION,
+                                           w->half * (up + inner) * rows, w->half * (2 * up + inner) * rows);
+    op->listed_bytes = w->half * inner * rows;
+    op->list = RECOMPUTE_ACTIVATION;
+    op->work_bytes = w->half * (up + inner) * rows;
+    add_expert_gemm(layer, setting, w, expert_names.down, rows);
+    add_memory_bound(layer, "tokens put back", DEVICE_COPY, moved, moved)->kept_bytes =
+        map * share * (double)kind->top_k;
+}
+
+/** Add the router, shared and routed experts. */
+static void add_experts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    const struct model_kind *kind = &setting->model->kinds[layer->kind];
+    const double mask = 1, share = 1.0 / cost_sequence_ranks(setting);
+    struct layer_op *op = add_gemm(layer, GEMM("router"), LAYER_WHOLE, w->h, (double)kind->experts);
+    op->rows = share;
+    op->vectors = w->biases ? op->out : 0;
+    op->kept_bytes = (w->full + mask) * op->out * share; /* scores, and the experts that were chosen */
+    op->shared = kind->shared_ffn > 0 ? w->h : 0;
+    if (kind->shared_ffn > 0) {
+        struct widths shared = *w;
+        shared.f = (double)kind->shared_ffn / setting->tensor;
+        shared.up = (w->gated ? 2 : 1) * shared.f;
+        add_block(layer, setting, &shared, &shared_names);
+        layer->ops[layer->n_ops - 1].is_end = false; /* the routed experts come behind */
+    }
+    add_routed_experts(layer, setting, w);
+}
+
+static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    if (setting->model->kinds[layer->kind].experts > 0)
+        add_experts(layer, setting, w);
+    else
+        add_block(layer, setting, w, &dense_names);
     add_norm_behind(layer, setting, w, "norm behind the feed-forward block", false);
 }
+
+/** Add what a layer that predicts a later token has before attention. The last of its norms is before the head. */
+static void add_prediction(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    add_norm(layer, setting, w, "norm of embeddings");
+    add_norm(layer, setting, w, "norm of hidden states")->vectors += (double)model_norm_parameters(setting->model);
+    add_gemm(layer, GEMM("prediction's"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
+}
+
 
 /** Add the operators between GEMMs that keep nothing but masks. */
 static void add_between(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
@@ -290,7 +412,10 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
 {
     const struct widths w = widths_of(setting, kind);
-    *layer = (struct layer){.kind = kind};
+    layer->kind = kind;
+    layer->n_ops = 0;
+    if (kind == MODEL_MTP_KIND)
+        add_prediction(layer, setting, &w);
     add_norm(layer, setting, &w, "norm before attention");
     add_attention(layer, setting, &w);
     if (setting->model->norms != 1) {
@@ -317,7 +442,7 @@ void layer_of_head(const struct cost_setting *setting, struct layer *layer)
 {
     const struct widths w = widths_of(setting, 0);
     double logits = cost_loss_logits(setting), share = cost_logits(setting);
-    *layer = (struct layer){0};
+    layer->kind = layer->n_ops = 0;
     add_norm(layer, setting, &w, "final norm");
     if (w.rms_single)
         add_single_norms(layer, &w, w.sequence, 1);
@@ -351,13 +476,42 @@ double layer_most(const struct cost_setting *setting, layer_quantity *quantity)
     return most;
 }
 
+static double op_parameters(const struct layer_op *op)
+{
+    return op->copies * (op->in * op->out) + op->vectors;
+}
+
 double layer_parameters(const struct cost_setting *setting, const struct layer *layer)
 {
     (void)setting;
     double parameters = 0;
     for (int32_t i = 0; i < layer->n_ops; i++)
-        parameters += layer->ops[i].in * layer->ops[i].out + layer->ops[i].vectors;
+        parameters += op_parameters(&layer->ops[i]);
     return parameters;
+}
+
+double layer_expert_parameters(const struct cost_setting *setting, const struct layer *layer)
+{
+    (void)setting;
+    double parameters = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        parameters += layer->ops[i].of_experts ? op_parameters(&layer->ops[i]) : 0;
+    return parameters;
+}
+
+double layer_active_parameters(const struct cost_setting *setting, const struct layer *layer)
+{
+    (void)setting;
+    double parameters = 0;
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        parameters += op_parameters(&layer->ops[i]) * (layer->ops[i].of_experts ? layer->ops[i].rows : 1);
+    return parameters;
+}
+
+double layer_dispatch_bytes(const struct cost_setting *setting, int32_t kind)
+{
+    double copies = (double)setting->model->kinds[kind].top_k * cost_expert_load(setting);
+    return copies * cost_sequence_width(setting) * cost_precisions(setting).wire;
 }
 
 int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
@@ -365,10 +519,10 @@ int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
     const struct cost_setting whole = {.model = model, .tensor = 1};
     struct layer layer;
     layer_of(&whole, kind, &layer);
-    double parameters = 0; /* whole numbers below 2^53 */
+    double parameters = 0; /* whole numbers below 2^53, but for the shares of experts */
     for (int32_t i = 0; i < layer.n_ops; i++)
-        parameters += layer.ops[i].in * layer.ops[i].out;
-    return (int64_t)parameters;
+        parameters += layer.ops[i].in * layer.ops[i].out * (layer.ops[i].copies * layer.ops[i].rows);
+    return (int64_t)(parameters + 0.5);
 }
 
 double cost_sum_bytes(const struct cost_setting *setting)
@@ -391,25 +545,34 @@ double cost_added_bytes(const struct cost_setting *setting, bool first)
 
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
 {
-    return (struct cost_gemm){1, op->in, op->out, tokens, cost_sum_bytes(setting), setting->precision};
+    return (struct cost_gemm){1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision};
+}
+
+/** Append the GEMMs of an operator in one pass. Those of several copies run one after the other. */
+static void add_products(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer_op *op,
+                         enum pass pass, struct cost_gemm gemm)
+{
+    int32_t n = kernels->n;
+    kernel_add_gemms(kernels, setting->device, op->name[pass], gemm);
+    kernel_repeat(kernels, n, op->copies);
 }
 
 void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
                      enum pass pass, double tokens)
 {
-    const struct device *device = setting->device;
     for (int32_t i = 0; i < layer->n_ops; i++) {
         const struct layer_op *op = &layer->ops[i];
+        double rows = op->rows * tokens;
         if (op->kind != LAYER_GEMM)
             continue;
         if (pass == PASS_FORWARD)
-            kernel_add_gemms(kernels, device, op->name[PASS_FORWARD],
-                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision});
+            add_products(kernels, setting, op, PASS_FORWARD,
+                         (struct cost_gemm){1, rows, op->out, op->in, 0, setting->precision});
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
-            kernel_add_gemms(kernels, device, op->name[PASS_BACKWARD],
-                             (struct cost_gemm){1, tokens, op->in, op->out, 0, setting->precision});
+            add_products(kernels, setting, op, PASS_BACKWARD,
+                         (struct cost_gemm){1, rows, op->in, op->out, 0, setting->precision});
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
-            kernel_add_gemms(kernels, device, op->name[PASS_WEIGHT], layer_weight_gemm(setting, op, tokens));
+            add_products(kernels, setting, op, PASS_WEIGHT, layer_weight_gemm(setting, op, tokens));
         if ((pass == PASS_BACKWARD || pass == PASS_WEIGHT) && op->vectors > 0)
             kernels->kernel[kernels->n - 1].launches++; /* the bias's gradient */
     }
@@ -500,7 +663,7 @@ double layer_weight_gradient_bytes(const struct cost_setting *setting, const str
         const struct layer_op *op = &layer->ops[i];
         double ranks = op->split == LAYER_COLUMN ? cost_sequence_ranks(setting) : 1;
         double shared = op->shared / (op->split == LAYER_COLUMN ? ranks : 1);
-        bytes += op->kind == LAYER_GEMM ? element * (op->in / ranks + op->out - shared) : 0;
+        bytes += op->kind == LAYER_GEMM ? element * op->copies * op->rows * (op->in / ranks + op->out - shared) : 0;
     }
     return bytes;
 }

@@ -19,6 +19,8 @@ struct layer_op {
     enum layer_op_kind kind;
     enum layer_split split;              /* GEMM */
     double in, out;                      /* GEMM: columns; its weight is in x out */
+    double copies, rows;                 /* GEMM: matrices of this shape on a rank, and rows of each for a token: 1 */
+    bool of_experts;                     /* GEMM: ranks of expert parallelism share its matrices out */
     bool follows;                        /* GEMM: reads the input of the GEMM before it, so no rank gathers it anew */
     double copied;                       /* GEMM: columns of `out` that other TP ranks hold, too */
     double shared;                       /* GEMM: columns of `in` and `out` that another GEMM reads or writes, too */
@@ -36,7 +38,7 @@ struct layer_op {
     bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
 };
 
-enum { LAYER_MAX_OPS = 28 };
+enum { LAYER_MAX_OPS = 40 };
 
 struct layer {
     int32_t kind; /* of the model's kinds of layers */
@@ -63,7 +65,14 @@ struct layer {
  * 7. GeGLU runs as SwiGLU, and squared ReLU as GELU: they differ in arithmetic, and bytes take the time.
  * 8. Norms of queries and keys keep their inputs beside what attention keeps. `recompute: norm` does not drop them.
  * 9. Norms behind attention and feed-forward block keep their inputs only, so the down GEMM is needed by the backward.
- * 10. Parallel attention has the collectives of both blocks: no framework here joins them.
+ * 10. Latent attention (DeepSeek-V2, arXiv:2405.04434) compresses queries, keys and values by GEMMs of which each rank
+ *    has all, on its share of the tokens with sequence parallelism. Each head then has keys and values of its own.
+ * 11. A layer with experts has a router, shared experts as a dense block, and routed ones. Each rank of expert
+ *    parallelism has whole experts. Their GEMMs run one after the other, on the tokens that the busiest rank receives
+ *    (cost_expert_load). SwiGLU applies the router's weights, so outputs are not kept.
+ * 12. A layer that predicts a later token first projects a hidden state and an embedding to one (DeepSeek-V3,
+ *    arXiv:2412.19437, section 2.2).
+ * 13. Parallel attention has the collectives of both blocks: no framework here joins them.
  *
  * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
  */
@@ -80,10 +89,17 @@ typedef double layer_quantity(const struct cost_setting *setting, const struct l
 double layer_sum(const struct cost_setting *setting, layer_quantity *quantity);
 double layer_most(const struct cost_setting *setting, layer_quantity *quantity);
 
-/** Return the parameters of a TP rank's share. Norms and biases behind row-split GEMMs are whole. */
+/** Return the parameters of a rank's share. Norms, and biases behind row-split GEMMs, are whole. */
 double layer_parameters(const struct cost_setting *setting, const struct layer *layer);
 
-/** Return the parameters of the matrices of a layer, of all TP ranks: P = h(q + 2k) + q h + 3 h f (GELU: 2 h f). */
+/** Return those of them that are of routed experts. */
+double layer_expert_parameters(const struct cost_setting *setting, const struct layer *layer);
+
+/** Return the parameters that compute a token. Routed experts count k of E, on a setting of one rank. */
+double layer_active_parameters(const struct cost_setting *setting, const struct layer *layer);
+
+/** Return the parameters of the matrices of a layer that compute a token, of all TP ranks: P = h(q + 2k) + q h + 3 h f
+ * (GELU: 2 h f). */
 int64_t layer_matrix_parameters(const struct model *model, int32_t kind);
 
 /**
@@ -108,7 +124,17 @@ double cost_sum_bytes(const struct cost_setting *setting);
  */
 double cost_added_bytes(const struct cost_setting *setting, bool first);
 
-/** Return the GEMM of an operator's weight gradient, which adds to the sum. */
+/** Return the bytes that a rank sends to experts, all copies of a token together, its own experts included. It is 0 for
+ * a layer without experts. */
+double layer_dispatch_bytes(const struct cost_setting *setting, int32_t kind);
+
+/** Return the columns of the tensor that TP ranks gather before a column-split GEMM, or reduce behind a row-split one. */
+static inline double layer_split_width(const struct layer_op *op)
+{
+    return op->split == LAYER_COLUMN ? op->in : op->out;
+}
+
+/** Return the GEMM of an operator's weight gradient, which adds to the sum. It is that of one of `copies`. */
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 
 /** Append the GEMMs of a pass on `tokens` tokens. */

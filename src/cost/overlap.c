@@ -75,7 +75,7 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
 
-/** Add a collective of a T x h tensor that adds `exposed_s` to the kernels. */
+/** Add a collective of a tensor of `bytes` that adds `exposed_s` to the kernels. */
 static void add(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
                 double bytes, double exposed_s)
 {
@@ -97,7 +97,7 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
                         enum device_collective_kind kind, double tokens, double n, double k)
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
-    double bytes = tensor_bytes(setting, tokens), exposed_s;
+    double bytes = activation_bytes(setting, tokens, gathers ? k : n), exposed_s;
     if (setting->tp_overlap != SCENARIO_CHUNKED)
         exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
@@ -108,9 +108,9 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
 
 /** Add a collective beside an independent GEMM, which takes gemm_s without it. */
 static void add_bulk(struct overlap_tensor *sum, const struct cost_setting *setting, enum device_collective_kind kind,
-                     double tokens, struct cost_gemm beside)
+                     double bytes, struct cost_gemm beside)
 {
-    double bytes = tensor_bytes(setting, tokens), gemm_s = sustained_gemm_s(setting->device, beside);
+    double gemm_s = sustained_gemm_s(setting->device, beside);
     double collective_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     bool hides = setting->tp_overlap != SCENARIO_EXPOSED;
     const struct overlap_kernels gemm = {.all_s = gemm_s}; /* GEMMs lose c/S here: overlap_tensor_layer */
@@ -131,14 +131,15 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
                                 const struct layer_op *op, enum pass pass, double tokens)
 {
     const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision};
+    double bytes = activation_bytes(setting, tokens, layer_split_width(op));
     if (pass == PASS_WEIGHT)
-        add_exposed(sum, setting, DEVICE_ALL_GATHER, tensor_bytes(setting, tokens));
+        add_exposed(sum, setting, DEVICE_ALL_GATHER, bytes);
     if (pass == PASS_INPUT)
-        add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, tensor_bytes(setting, tokens));
+        add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, bytes);
     if (pass != PASS_BACKWARD)
         return;
-    add_bulk(sum, setting, DEVICE_ALL_GATHER, tokens, input);
-    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, tokens, layer_weight_gemm(setting, op, tokens));
+    add_bulk(sum, setting, DEVICE_ALL_GATHER, bytes, input);
+    add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, bytes, layer_weight_gemm(setting, op, tokens));
 }
 
 /** Add the all-reduce of a GEMM without sequence parallelism: forward of a row-split GEMM's output, backward of a
@@ -147,10 +148,11 @@ static void add_all_reduce(struct overlap_tensor *sum, const struct cost_setting
                            enum pass pass, double tokens)
 {
     bool column = op->split == LAYER_COLUMN;
+    double bytes = activation_bytes(setting, tokens, layer_split_width(op));
     if (pass == PASS_BACKWARD && column)
-        add_bulk(sum, setting, DEVICE_ALL_REDUCE, tokens, layer_weight_gemm(setting, op, tokens));
+        add_bulk(sum, setting, DEVICE_ALL_REDUCE, bytes, layer_weight_gemm(setting, op, tokens));
     if (pass == PASS_FORWARD ? !column : pass == PASS_INPUT && column)
-        add_exposed(sum, setting, DEVICE_ALL_REDUCE, tensor_bytes(setting, tokens));
+        add_exposed(sum, setting, DEVICE_ALL_REDUCE, bytes);
 }
 
 /** Add the collectives of one operator. Operators without a split have none. */

@@ -67,7 +67,8 @@ struct overlap_tensor {
 };
 
 /**
- * Compute the tensor-parallel collectives of a layer of T tokens. Each is of a T x h tensor of activations.
+ * Compute the tensor-parallel collectives of a layer of T tokens. Each is of a T x h tensor of activations, or of
+ * compressed ones as wide as their GEMM reads (layer_split_width).
  *
  * 1. Forward there is an all-gather before each column-split GEMM, and a reduce-scatter after each row-split one.
  * 2. Backward mirrors them: an all-gather before the input gradient of a row-split GEMM, a reduce-scatter after that of

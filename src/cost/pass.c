@@ -2,6 +2,7 @@
 #include "cost/pass.h"
 
 #include "cost/attention.h"
+#include "cost/communication.h"
 #include "cost/context.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
@@ -79,6 +80,22 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
+/** Add the all-to-alls that bring a run's tokens to their experts and back: two forward, two backward. */
+static void add_dispatch(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double tokens)
+{
+    const struct cost_run *run = &setting->runs[0];
+    struct cost_setting apart = *setting;
+    double wire_bytes = 0, bytes = layer_dispatch_bytes(setting, run->kind) * tokens;
+    int32_t ranks = cost_expert_ranks(setting);
+    if (pass == PASS_WEIGHT || ranks == 1 || bytes <= 0)
+        return;
+    apart.tensor = 1; /* the ranks are neighbours */
+    double sent = bytes * (ranks - 1) / ranks;
+    cost->expert_s += 2 * run->n * cost_all_to_all_s(&apart, sent, ranks, &wire_bytes);
+    cost->expert_bytes += 2 * run->n * sent;
+    add_launches(cost, setting->host.layer_kernel, 2 * run->n);
+}
+
 /** Add a run's layers without their attention. */
 static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, const struct layer *layer,
                        enum pass pass, double tokens)
@@ -91,6 +108,7 @@ static void add_tokens(struct cost_pass *cost, const struct cost_setting *settin
     layer_add_memory_bound(&kernels, setting, layer, pass, tokens);
     add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
     add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
+    add_dispatch(cost, setting, pass, tokens);
     cost->host_s += tokens > 0 ? run->n * setting->host.layer_s : 0;
 }
 
@@ -275,8 +293,9 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
     struct cost_kernels kernels;
     struct cost_pass cost = {0};
     head_kernels(setting, &head, pass, micro_batch, &kernels);
-    add_kernels(&cost, &kernels, setting->host.kernel, 1);
-    add_tensor(&cost, &tensor, setting->host.kernel, 1);
+    int32_t n = 1 + (int32_t)setting->model->mtp_layers;
+    add_kernels(&cost, &kernels, setting->host.kernel, n);
+    add_tensor(&cost, &tensor, setting->host.kernel, n);
     shards_of_tables(setting, pass, &cost);
     return cost;
 }

@@ -19,12 +19,13 @@
  * 5. Memory-bound kernels take the time of their bytes.
  * 6. A column-split GEMM has a collective before it, a row-split one behind it. tp_overlap decides what is exposed
  *    (cost/overlap.h).
- * 7. Context parallelism adds bytes and seconds (cost/context.h).
- * 8. A backward with full recomputation repeats the forward of the layers that recompute. With a list it repeats the
+ * 7. Tokens go to experts of other ranks and back by all-to-alls, which nothing hides.
+ * 8. Context parallelism adds bytes and seconds (cost/context.h).
+ * 9. A backward with full recomputation repeats the forward of the layers that recompute. With a list it repeats the
  *    kernels that the list names.
- * 9. PASS_WEIGHT has the weight-gradient GEMMs and the sum of gradients. PASS_INPUT has everything else of
+ * 10. PASS_WEIGHT has the weight-gradient GEMMs and the sum of gradients. PASS_INPUT has everything else of
  * PASS_BACKWARD, including what it repeats.
- * 10. zero2 and zero3 add collectives to every pass (cost/shards.h). A rank does not wait in them for a slower one.
+ * 11. zero2 and zero3 add collectives to every pass (cost/shards.h). A rank does not wait in them for a slower one.
  *
  * docs/model.md, Layer passes, has the shapes, bytes and derivations.
  */
@@ -34,12 +35,13 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
 /**
  * Compute what the last stage adds to a pass. It is never recomputed.
  *
- * 1. The final norm runs, and the head GEMM T x V/TP x h (backward two). A fused linear loss runs all three forward, in
+ * 1. Each layer of MTP runs all of this once more.
+ * 2. The final norm runs, and the head GEMM T x V/TP x h (backward two). A fused linear loss runs all three forward, in
  *    chunks of tokens, each of which adds to the sum of its weights' gradient.
- * 2. Cross-entropy moves bytes a logit by `loss`: passes and torch 30 forward and 14 backward, fused 2 and 4,
+ * 3. Cross-entropy moves bytes a logit by `loss`: passes and torch 30 forward and 14 backward, fused 2 and 4,
  *    fused-metrics 2 and 32, fused-linear 6 and 0.
- * 3. TP gathers the head's input. Backward it is reduce-scattered and gathered again.
- * 4. zero2 and zero3 have one stage, which is also the first. Embedding, last norm and head are FSDP's root.
+ * 4. TP gathers the head's input. Backward it is reduce-scattered and gathered again.
+ * 5. zero2 and zero3 have one stage, which is also the first. Embedding, last norm and head are FSDP's root.
  *    zero3 gathers it before the forward and reduce-scatters it at the end of the backward. Both are exposed.
  *
  * docs/model.md, Head, loss and embedding, has the derivations.

@@ -17,6 +17,8 @@ struct cost_pass {
     double
         shard_s; /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), in no other field */
     double shard_bytes; /* bytes that a rank sends in all of them, including the hidden ones */
+    double expert_s;     /* tokens to experts and back, in no other field */
+    double expert_bytes; /* bytes that a rank sends for it */
     double ring_bytes;  /* bytes that a CP rank sends to others (ring: to the next one): cost/context.h */
     int32_t ring_steps; /* messages of the ring one after the other, for its latency: context - 1 in each layer */
     double context_s;   /* collectives of CP in place of a ring, which run before attention; in no other field */
@@ -32,7 +34,8 @@ struct cost_pass {
 /** Return the GPU's seconds of a pass except those of its ring, one after the other [s]. */
 static inline double cost_gpu_s(const struct cost_pass *cost)
 {
-    return cost->kernels_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s;
+    return cost->kernels_s + cost->attention_s + cost->tensor_s + cost->shard_s + cost->context_s +
+           cost->expert_s;
 }
 
 /**
@@ -71,6 +74,8 @@ static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass 
     cost->tensor_bytes += more->tensor_bytes;
     cost->shard_s += more->shard_s;
     cost->shard_bytes += more->shard_bytes;
+    cost->expert_s += more->expert_s;
+    cost->expert_bytes += more->expert_bytes;
     cost->ring_bytes += more->ring_bytes;
     cost->ring_steps += more->ring_steps;
     cost->context_s += more->context_s;

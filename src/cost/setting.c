@@ -9,6 +9,8 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
 {
     setting->split = plan->stages;
     setting->ranks = plan->dp * plan->cp;
+    setting->expert_ranks = (int32_t)plan->ep;
+    setting->capacity_factor = plan->capacity_factor;
     setting->shard_group = plan->shard_group;
     setting->fsdp = plan->fsdp;
     setting->cp_type = plan->cp_type;

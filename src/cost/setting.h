@@ -50,6 +50,8 @@ struct cost_setting {
     int64_t fsdp;                     /* version of FSDP; 0 counts as 1 */
     double optimizer_offload;         /* scenario_plan */
     double on_demand_slowdown;        /* scenario_communication; 0: ranks of zero3 join collectives */
+    double expert_imbalance;          /* scenario; 0 counts as 1 */
+    double capacity_factor;           /* scenario_plan */
     struct cost_host host;
     enum precision precision;        /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
@@ -69,6 +71,7 @@ struct cost_setting {
     bool balanced_context;    /* context ranks share attention evenly and send nothing */
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
+    int32_t expert_ranks;     /* EP degree; 0 counts as 1 */
     int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
     struct cost_run runs[MODEL_MAX_KINDS]; /* in the order of their first layers; others are 0 */
 };
@@ -143,6 +146,20 @@ static inline double cost_kv_columns(const struct cost_setting *setting, int32_t
 static inline double cost_kv_width(const struct cost_setting *setting, int32_t kind)
 {
     return cost_kv_columns(setting, kind) / setting->tensor;
+}
+
+/** Return the EP degree. */
+static inline int32_t cost_expert_ranks(const struct cost_setting *setting)
+{
+    return setting->expert_ranks > 0 ? setting->expert_ranks : 1;
+}
+
+/** Return the tokens of the busiest rank's experts over those of the mean rank. Experts drop what is above their
+ * capacity. */
+static inline double cost_expert_load(const struct cost_setting *setting)
+{
+    double load = setting->expert_imbalance > 0 ? setting->expert_imbalance : 1, capacity = setting->capacity_factor;
+    return capacity > 0 && capacity < load ? capacity : load;
 }
 
 /** Return the divisor of tensors outside the GEMMs: norms, residuals, dropouts. Sequence parallelism divides them. */

@@ -12,6 +12,11 @@ double cost_layers_parameters(const struct cost_setting *setting)
     return layer_sum(setting, layer_parameters);
 }
 
+double cost_expert_parameters(const struct cost_setting *setting)
+{
+    return layer_sum(setting, layer_expert_parameters);
+}
+
 /** Return the parameters of a layer that other TP ranks hold, too. */
 static double copied_parameters(const struct layer *layer)
 {
@@ -50,6 +55,8 @@ double cost_ends_parameters(const struct model *model, int32_t tensor, bool firs
         parameters += table + (double)model->positions * h;
     if (last)
         parameters += (double)model_norm_parameters(model) + (first && model->tied_embeddings ? 0 : table);
+    if (last && !first && model->mtp_layers > 0)
+        parameters += table;
     return parameters;
 }
 
@@ -63,6 +70,36 @@ double cost_model_parameters(const struct model *model)
     struct cost_setting whole = {.model = model, .tensor = 1};
     cost_hold_layers(&whole, 0, (int32_t)model->layers);
     return cost_stage_parameters(&whole, true, true);
+}
+
+double cost_model_active_parameters(const struct model *model)
+{
+    struct cost_setting whole = {.model = model, .tensor = 1};
+    cost_hold_layers(&whole, 0, (int32_t)model->layers);
+    return layer_sum(&whole, layer_active_parameters) + cost_ends_parameters(model, 1, true, true);
+}
+
+double cost_mtp_parameters(const struct model *model)
+{
+    struct cost_setting whole = {.model = model, .tensor = 1};
+    cost_hold_layers(&whole, model->layers, (int32_t)model->mtp_layers);
+    return cost_layers_parameters(&whole);
+}
+
+int32_t cost_expert_shards(const struct cost_setting *setting)
+{
+    return setting->sharding == SCENARIO_UNSHARDED
+               ? 1
+               : (int32_t)((int64_t)cost_shards(setting) * setting->tensor / cost_expert_ranks(setting));
+}
+
+double cost_of_stage(cost_states_quantity *quantity, const struct cost_setting *setting, double parameters,
+                     int32_t shards)
+{
+    double experts = cost_expert_parameters(setting);
+    if (experts <= 0)
+        return quantity(setting, parameters, shards);
+    return quantity(setting, parameters - experts, shards) + quantity(setting, experts, cost_expert_shards(setting));
 }
 
 /** Return the bytes of a parameter's main copy and both moments of Adam that the GPU holds. */
@@ -194,7 +231,7 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
     double sum = cost_frees_gradients(setting) ? 0 : rest(bytes.gradient * parameters);
     if (shards > 1)
         return sum + rest(bytes.weight * parameters);
-    int32_t tables = first + (last && !(first && model->tied_embeddings));
+    int32_t tables = first + (last && !(first && model->tied_embeddings)) + (last && !first && model->mtp_layers > 0);
     double table = (double)model->hidden * cost_logits(setting);
     return sum + layer_sum(setting, layer_rest) + tables * matrix_rest(setting, table);
 }

@@ -9,6 +9,9 @@
 /** Return the parameters of one TP rank's share of all layers. */
 double cost_layers_parameters(const struct cost_setting *setting);
 
+/** Return those of them that are of routed experts. */
+double cost_expert_parameters(const struct cost_setting *setting);
+
 /** Return the most parameters of one TP rank's share of one layer. */
 double cost_largest_layer_parameters(const struct cost_setting *setting);
 
@@ -18,6 +21,7 @@ double cost_largest_layer_parameters(const struct cost_setting *setting);
  * 1. Norms and learned positions are whole on every TP rank.
  * 2. Embedding and head are padded (model_vocabulary_share).
  * 3. Tied embeddings have a copy on both ends of the pipeline, and one if a stage is both.
+ * 4. With MTP the last stage has a copy of the embedding, too.
  */
 double cost_ends_parameters(const struct model *model, int32_t tensor, bool first, bool last);
 
@@ -29,8 +33,30 @@ double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, dou
 /** Return the parameters of one TP rank of a stage: of its layers, and of its ends. */
 double cost_stage_parameters(const struct cost_setting *setting, bool first, bool last);
 
-/** Return the parameters of a model. */
+/** Return the parameters of a model without its mtp_layers, as models are published. */
 double cost_model_parameters(const struct model *model);
+
+/** Return those of them that compute a token. Routed experts count top_k of experts. */
+double cost_model_active_parameters(const struct model *model);
+
+/** Return the parameters of a model's mtp_layers. */
+double cost_mtp_parameters(const struct model *model);
+
+/** Return the ranks that hold the same experts of a stage, which share their states. It is 1 without sharding. */
+int32_t cost_expert_shards(const struct cost_setting *setting);
+
+/** A quantity of the states of so many parameters, which `shards` ranks share. */
+typedef double cost_states_quantity(const struct cost_setting *setting, double parameters, int32_t shards);
+
+/**
+ * Return a quantity of the states of a rank of a stage: of its experts, which cost_expert_shards share, and of its other
+ * parameters, which `shards` ranks share.
+ *
+ * @param setting     holds the layers of the rank
+ * @param parameters  all parameters of the rank
+ */
+double cost_of_stage(cost_states_quantity *quantity, const struct cost_setting *setting, double parameters,
+                     int32_t shards);
 
 /** Return whether gradients are in memory only from the first backward to the optimizer's end. */
 static inline bool cost_frees_gradients(const struct cost_setting *setting)

@@ -91,8 +91,16 @@ struct builder_stage_cursor {
     int32_t next, end;             /* indices of steps */
     int32_t blocked_on;            /* instance of its pipeline, -1: none, because it runs or waits for its group */
     bool queued;
-    bool joined;   /* it waits behind a pass for the other ranks of zero2 or zero3 */
+    int32_t join, next_in_join; /* its join, and the next cursor of it; -1: none */
+    bool joined;   /* it waits behind a pass for the others of its join */
     bool in_group; /* it waits for its group, and has an empty pass for the others */
+};
+
+/** Cursors whose passes have collectives that all of them join (dag/joins.h). */
+struct builder_join {
+    int32_t first, n; /* its first cursor, and their number */
+    int32_t n_joined; /* cursors that are joined or in_group; a cursor that has ended stays joined */
+    bool full;        /* it is in `full` */
 };
 
 struct builder {
@@ -110,7 +118,9 @@ struct builder {
     struct builder_pipe *pipes;
     struct builder_stage_cursor *cursors;
     int32_t n_cursors;
-    int32_t n_joined; /* cursors that are joined or in_group; a cursor that has ended stays joined */
+    struct builder_join *joins;
+    int32_t *full; /* [n_full] joins all of whose cursors have joined */
+    int32_t n_full;
     struct shards_traffic shards[N_STEP_PASSES]; /* traffic of a pass of zero2 and zero3 */
     int32_t *queue;                              /* cursors to try, a circular buffer of n_cursors */
     int32_t queue_first, queue_n;

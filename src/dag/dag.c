@@ -28,6 +28,8 @@ static void add_layers(const struct plan_layout *layout, int32_t stage, struct c
         first += scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, i);
     cost_add_layers(setting, first,
                     scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, stage));
+    if (stage == layout->stages * layout->chunks - 1 && model->mtp_layers > 0)
+        cost_add_layers(setting, model->layers, (int32_t)model->mtp_layers);
 }
 
 struct cost_setting dag_setting(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
@@ -118,6 +120,7 @@ static double sum_s(const struct cost_pass *costs, unsigned parts)
                             .tensor_s = layers->tensor_s,
                             .shard_s = layers->shard_s,
                             .context_s = layers->context_s,
+                            .expert_s = layers->expert_s,
                             .host_s = layers->host_s,
                             .blocked_s = layers->blocked_s};
     for (enum cost_component part = COST_EMBEDDING; part < COST_N_COMPONENTS; part++)
@@ -409,7 +412,7 @@ bool dag_rebuild(const struct plan *plan, const struct cost_setting *setting, st
     dag->n_tasks = dag->n_edges = dag->n_ranks = 0;
     dag->faults = setting->faults;
     if (equal_pipelines_fold(plan, setting, options))
-        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting->platform);
+        builder.equal_pipelines = equal_pipelines_of(&plan->phases[0], setting);
     make_ranks(&builder);
     free_pipes(dag);
     make_pipes(dag, plan);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/compare.h"
 #include "base/hash.h"
+#include "dag/joins.h"
 
 /* A pipeline's slices, forward then backward, with samples numbered in order of first appearance. */
 struct form {
@@ -159,8 +160,18 @@ bool equal_pipelines_contexts(const struct plan_pipeline *pipeline, const struct
     return equal;
 }
 
-int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platform *platform)
+/* Return whether all pipelines are equal, or take no part in each other's passes. */
+static bool are_apart(const struct plan_phase *phase, const struct cost_setting *setting, const int32_t *equal)
 {
+    bool apart = true;
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        apart = apart && equal[i] == 0;
+    return apart || joins_n_pipelines(setting, &phase->pipelines[0].layout) == 1;
+}
+
+int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct cost_setting *setting)
+{
+    const struct platform *platform = setting->platform;
     int32_t n = phase->n_pipelines, n_numbers = n_samples(phase);
     int32_t *equal = check_malloc((size_t)n * sizeof *equal);
     struct numbers numbers = {check_malloc((size_t)n_numbers * sizeof(int32_t)),
@@ -184,7 +195,10 @@ int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platfor
     free(forms);
     free(numbers.of);
     free(numbers.pipeline);
-    return equal;
+    if (are_apart(phase, setting, equal))
+        return equal;
+    free(equal);
+    return NULL;
 }
 
 bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *setting, struct dag_options options)

@@ -27,9 +27,10 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
  * On sound GPUs and links each task of one then takes as long as the same task of the other.
  *
  * @param phase  without groups and exchanges
- * @return       [n_pipelines] for each the lowest pipeline that equals it, often itself. Caller frees.
+ * @return       [n_pipelines] for each the lowest pipeline that equals it, often itself. Caller frees. NULL: pipelines
+ *               that share experts are not all equal, so each is built
  */
-int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct platform *platform);
+int32_t *equal_pipelines_of(const struct plan_phase *phase, const struct cost_setting *setting);
 
 /**
  * Return whether the context ranks of a pipeline are equal. All of them must share every micro-batch. All of them, or

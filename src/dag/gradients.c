@@ -20,7 +20,14 @@ struct replicas {
     int32_t n, group;       /* group: number of ranks in one group */
     int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a rank's work so far, -1: none */
     double *exposed_s;      /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
-    double parameters;      /* of one rank */
+    double parameters;      /* of one rank, without experts that other ranks share */
+    /*
+     * Experts of which only each n-th rank, counted from n_experts ranks, holds the same. n_experts is 1 if all ranks
+     * hold the same, and `parameters` then counts them.
+     */
+    int32_t n_experts;
+    double expert_parameters;
+    struct cost_setting rank_setting; /* of one rank */
 };
 
 static bool equal_layouts(const struct plan_phase *phase)
@@ -92,7 +99,12 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     const struct cost_setting *setting = builder->setting;
     replicas->group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
-    replicas->parameters = dag_stage_parameters(builder->setting, &phase->pipelines[0].layout, stage);
+    const struct plan_layout *layout = &phase->pipelines[0].layout;
+    replicas->parameters = dag_stage_parameters(setting, layout, stage);
+    replicas->rank_setting = dag_rank_setting(setting, layout, stage);
+    replicas->n_experts = cost_expert_ranks(setting) > layout->tensor ? cost_expert_ranks(setting) / layout->tensor : 1;
+    replicas->expert_parameters = replicas->n_experts > 1 ? cost_expert_parameters(&replicas->rank_setting) : 0;
+    replicas->parameters -= replicas->expert_parameters;
 }
 
 /* Return the collective that reduces gradients in a group. */
@@ -113,6 +125,76 @@ static struct builder_collective group_collective(const struct replicas *replica
                                        .purpose = purpose,
                                        .bytes = parameters * bytes,
                                        .share = 1};
+}
+
+/*
+ * Return the collective of the experts that the ranks e, e + n_experts, ... hold. They wait for `before`, or for their
+ * own work if it is -1. The caller frees ranks and ready.
+ */
+static struct builder_collective expert_collective(const struct replicas *replicas, enum dag_purpose purpose,
+                                                   double bytes, int32_t e, int32_t before)
+{
+    int32_t n = replicas->n / replicas->n_experts, n_ready = before >= 0 ? 1 : N_READY * n;
+    int32_t *ranks = check_malloc((size_t)n * sizeof *ranks), *ready = check_malloc((size_t)n_ready * sizeof *ready);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t from = e + i * replicas->n_experts;
+        ranks[i] = replicas->ranks[from];
+        if (before < 0)
+            memcpy(ready + N_READY * i, replicas->ready + N_READY * from, N_READY * sizeof *ready);
+    }
+    if (before >= 0)
+        ready[0] = before;
+    return (struct builder_collective){.ranks = ranks,
+                                       .ready = ready,
+                                       .n = n,
+                                       .n_ready = n_ready,
+                                       .purpose = purpose,
+                                       .distance = cost_expert_ranks(&replicas->rank_setting),
+                                       .bytes = bytes,
+                                       .share = 1};
+}
+
+static void free_collective(const struct builder_collective *collective)
+{
+    free((int32_t *)collective->ranks);
+    free((int32_t *)collective->ready);
+}
+
+/* Return the seconds of a collective of all experts of a rank, for the slowest of them, without other traffic. */
+static double experts_s(const struct builder *builder, const struct replicas *replicas, enum dag_purpose purpose,
+                        double bytes)
+{
+    double most_s = 0;
+    if (replicas->n == replicas->n_experts)
+        return 0;
+    for (int32_t e = 0; bytes > 0 && e < replicas->n_experts; e++) {
+        struct builder_collective collective = expert_collective(replicas, purpose, bytes, e, -1);
+        most_s = fmax(most_s, builder_collective_s(builder, &collective));
+        free_collective(&collective);
+    }
+    return most_s;
+}
+
+/* Append the collectives of all experts behind `before`, -1: behind their ranks' own work. @return a task after them,
+ * `before` if there are none */
+static int32_t add_experts(struct builder *builder, const struct replicas *replicas, enum dag_purpose purpose,
+                           double element_bytes, double share, int32_t before)
+{
+    double bytes = replicas->expert_parameters * element_bytes;
+    if (bytes <= 0 || replicas->n == replicas->n_experts)
+        return before;
+    int32_t *done = check_malloc((size_t)replicas->n_experts * sizeof *done);
+    for (int32_t e = 0; e < replicas->n_experts; e++) {
+        struct builder_collective collective = expert_collective(replicas, purpose, bytes, e, before);
+        collective.share = share;
+        done[e] = builder_collective(builder, &collective);
+        free_collective(&collective);
+    }
+    int32_t all = builder_sync(builder, replicas->ranks[0], purpose);
+    for (int32_t e = 0; e < replicas->n_experts; e++)
+        builder_edge(builder, done[e], DAG_COLLECTIVE);
+    free(done);
+    return all;
 }
 
 /* Return the all-reduce of a shard among the i-th ranks of all groups. The caller fills in ranks and ready. */
@@ -234,11 +316,17 @@ static double find_exposed(const struct builder *builder, struct replicas *repli
 {
     int32_t chunks = builder->pipes[0].plan->layout.chunks, n_passes = 0;
     int32_t hides = pass == PASS_BACKWARD ? SCENARIO_OVERLAP_GRADIENTS : SCENARIO_OVERLAP_BOTH;
-    double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across), open_s = all_s;
+    enum dag_purpose purpose = pass == PASS_BACKWARD ? reduction_of(builder) : DAG_ALL_GATHER;
+    double across, all_s = uncontended_s(builder, replicas, pass, replicas->parameters, bytes, &across);
+    all_s += experts_s(builder, replicas, purpose, replicas->expert_parameters * bytes);
+    double open_s = all_s;
     if (builder->setting->dp_overlap >= hides && !builder->setting->staged && all_s > 0) {
         double chunk = replicas->parameters / chunks, bucket = bucket_parameters(replicas, chunk);
         double bucket_s = uncontended_s(builder, replicas, pass, bucket, bytes, &across);
-        double chunk_s = bucket_s * chunk / bucket, loss = loss_of(builder, replicas, pass, across);
+        double expert_chunk = replicas->expert_parameters / chunks;
+        double expert_bucket = expert_chunk > 0 ? bucket_parameters(replicas, expert_chunk) : 1;
+        double expert_s = experts_s(builder, replicas, purpose, expert_chunk > 0 ? expert_bucket * bytes : 0);
+        double chunk_s = bucket_s * chunk / bucket + expert_s * (expert_chunk / expert_bucket), loss = loss_of(builder, replicas, pass, across);
         double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
         for (int32_t i = 0; i < replicas->n; i++) {
             double behind_s = rank_exposed_s(builder, replicas->ranks[i], pass, chunk_s, loss);
@@ -338,7 +426,7 @@ static int32_t add_reduction(struct builder *builder, struct replicas *replicas,
         fill_shard_collective(replicas, done, i, ranks, ready);
         done[m + i] = builder_collective(builder, &reduce);
     }
-    int32_t last = done[m + n_rings - 1];
+    int32_t last = add_experts(builder, replicas, reduction_of(builder), bytes, share, done[m + n_rings - 1]);
     if (n_rings > 1) { /* one task joins all rings */
         last = builder_sync(builder, replicas->ranks[0], DAG_ALL_REDUCE);
         for (int32_t i = 0; i < n_rings; i++)
@@ -387,7 +475,8 @@ static int32_t add_host_step(struct builder *builder, const struct replicas *rep
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_optimizer_s(setting, replicas->parameters, replicas->group);
+    double seconds = cost_of_stage(cost_optimizer_s, &replicas->rank_setting,
+                                   replicas->parameters + replicas->expert_parameters, replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t dag_rank = replicas->ranks[i];
         double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->ranks[dag_rank].rank);
@@ -403,12 +492,14 @@ static void add_gathers(struct builder *builder, struct replicas *replicas)
     static const double parameter_bytes = 2; /* bf16 */
     double all_s = find_exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
     double share = all_s > 0 ? most_exposed_s(replicas) / all_s : 1;
+    int32_t last = -1;
     for (int32_t g = 0; g < replicas->n / replicas->group && replicas->group > 1; g++) {
         struct builder_collective collective =
             group_collective(replicas, DAG_ALL_GATHER, replicas->parameters, parameter_bytes, g);
         collective.share = share;
-        builder_collective(builder, &collective);
+        last = builder_collective(builder, &collective);
     }
+    add_experts(builder, replicas, DAG_ALL_GATHER, parameter_bytes, share, last);
 }
 
 /*
@@ -478,7 +569,7 @@ static int32_t add_norm(struct builder *builder, int32_t n_stages, int32_t n_ten
         add_copied_sums(builder, i / n_tensor, i % n_tensor, replicas);
         reduced[i] = cost_shards_in_passes(builder->setting) ? -1 : add_reduction(builder, replicas, bytes);
     }
-    if (builder->setting->model->tied_embeddings && n_stages > 1) {
+    if (model_copies_embedding(builder->setting->model) && n_stages > 1) {
         tied = check_malloc((size_t)(n_tensor * replicas->n) * sizeof *tied);
         for (int32_t tensor = 0; tensor < n_tensor; tensor++, n_tied += replicas->n) {
             const int32_t ends[] = {reduced[tensor], reduced[n - n_tensor + tensor]};

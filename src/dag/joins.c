@@ -14,9 +14,33 @@ static bool exchanges_shards(const struct builder *builder, enum pass pass)
     return cost_shards_in_passes(setting) && (pass != PASS_FORWARD || setting->sharding == SCENARIO_ZERO3);
 }
 
-bool joins_pass(const struct builder *builder, enum pass pass)
+int32_t joins_n_pipelines(const struct cost_setting *setting, const struct plan_layout *layout)
 {
-    return exchanges_shards(builder, pass) && !cost_shards_on_demand(builder->setting);
+    int32_t n = cost_expert_ranks(setting) / (layout->tensor * layout->context);
+    return n > 1 ? n : 1;
+}
+
+/* Return whether ranks of several pipelines share experts. */
+static bool joins_experts(const struct builder *builder)
+{
+    return joins_n_pipelines(builder->setting, &builder->pipes[0].plan->layout) > 1;
+}
+
+static bool has_experts(const struct cost_setting *setting)
+{
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        if (setting->runs[i].n > 0 && setting->model->kinds[setting->runs[i].kind].experts > 0)
+            return true;
+    return false;
+}
+
+bool joins_pass(const struct builder *builder, const struct builder_stage_cursor *cursor, enum pass pass, int32_t stage)
+{
+    if (cursor->join < 0)
+        return false;
+    if (joins_experts(builder))
+        return pass != PASS_WEIGHT && has_experts(builder_stage_setting(cursor->pipe, stage));
+    return exchanges_shards(builder, pass);
 }
 
 /* Set the next GPUs of the ranks [first, end) of one domain. The next domain has [next, next_end). */
@@ -63,13 +87,49 @@ static double worst_factor(const struct builder *builder, enum fault_kind kind)
     return builder->setting->faults != NULL ? faults_worst(builder->setting->faults, kind) : 1;
 }
 
+/* Return the number of a cursor's join, -1: it has none. */
+static int32_t join_of(const struct builder *builder, const struct builder_stage_cursor *cursor)
+{
+    bool shards = cost_shards_in_passes(builder->setting) && !cost_shards_on_demand(builder->setting);
+    int32_t n = joins_n_pipelines(builder->setting, &cursor->pipe->plan->layout);
+    bool alone = builder->equal_pipelines != NULL; /* all pipelines are equal, and only one of them is built */
+    if (n > 1)
+        return alone ? -1 : cursor->pipeline / n * cursor->pipe->stages + cursor->stage;
+    return shards ? 0 : -1;
+}
+
+/* Make the joins. Cursors without steps have joined. */
+static void open_joins(struct builder *builder)
+{
+    size_t n = (size_t)builder->n_cursors;
+    builder->joins = check_calloc(n, sizeof *builder->joins);
+    builder->full = check_malloc(n * sizeof *builder->full);
+    builder->n_full = 0;
+    for (int32_t i = builder->n_cursors - 1; i >= 0; i--) {
+        struct builder_stage_cursor *cursor = &builder->cursors[i];
+        cursor->join = join_of(builder, cursor);
+        cursor->next_in_join = -1;
+        if (cursor->join < 0)
+            continue;
+        struct builder_join *join = &builder->joins[cursor->join];
+        cursor->next_in_join = join->n > 0 ? join->first : -1;
+        join->first = i;
+        join->n++;
+        join->n_joined += cursor->joined = cursor->next == cursor->end;
+    }
+}
+
+void joins_close(struct builder *builder)
+{
+    free(builder->joins);
+    free(builder->full);
+}
+
 void joins_open(struct builder *builder)
 {
     const struct builder_pipe *first = &builder->pipes[0];
     int32_t n_pipelines = builder->plan->phases[builder->phase].n_pipelines;
-    builder->n_joined = 0;
-    for (int32_t i = 0; i < builder->n_cursors; i++)
-        builder->n_joined += builder->cursors[i].joined = builder->cursors[i].next == builder->cursors[i].end;
+    open_joins(builder);
     if (builder->options.fold_equal || !cost_shards_in_passes(builder->setting))
         return;
     struct platform room;
@@ -138,30 +198,42 @@ void joins_send(struct builder *builder, enum pass pass, const struct builder_pa
     add_send(builder, task, to->rail >= 0 ? to->rail : to->replica, rail, worst_factor(builder, FAULT_NIC), chain_s);
 }
 
-/* Append the SYNC behind the latest passes of ranks [first, first + n). */
-static void add_sync(struct builder *builder, int32_t first, int32_t n)
+/* Let a SYNC wait for the latest pass of a rank, whose next pass waits for it. `first` is the SYNC's rank. */
+static void wait_for(struct builder *builder, int32_t rank, int32_t first, int32_t sync)
 {
-    struct dag_task task = builder_task_of(builder, first, DAG_STREAM_SHARDS, DAG_SYNC, DAG_SHARDS);
-    int32_t sync = builder_task(builder, task, 0.0);
-    for (int32_t rank = first; rank < first + n; rank++) {
-        const int32_t *last = &builder->stream_last[rank * DAG_N_STREAMS];
-        builder_edge(builder, last[DAG_STREAM_COMPUTE], DAG_COLLECTIVE);
-        builder_edge(builder, builder->at[rank].ring, DAG_COLLECTIVE);
-        if (rank != first)
-            builder_edge(builder, last[DAG_STREAM_SHARDS], DAG_COLLECTIVE);
-        builder_edge(builder, last[DAG_STREAM_SHARD_RAIL], DAG_COLLECTIVE);
-        builder->at[rank].ring = sync;
-    }
+    const int32_t *last = &builder->stream_last[rank * DAG_N_STREAMS];
+    builder_edge(builder, last[DAG_STREAM_COMPUTE], DAG_COLLECTIVE);
+    builder_edge(builder, builder->at[rank].ring, DAG_COLLECTIVE);
+    if (rank != first)
+        builder_edge(builder, last[DAG_STREAM_SHARDS], DAG_COLLECTIVE);
+    builder_edge(builder, last[DAG_STREAM_SHARD_RAIL], DAG_COLLECTIVE);
+    builder->at[rank].ring = sync;
 }
 
-void joins_sync(struct builder *builder)
+static int32_t add_sync(struct builder *builder, int32_t rank)
 {
-    int32_t first = builder->pipes[0].first_rank;
-    add_sync(builder, first, builder->dag->n_ranks - first);
+    struct dag_task task = builder_task_of(builder, rank, DAG_STREAM_SHARDS, DAG_SYNC, DAG_SHARDS);
+    return builder_task(builder, task, 0.0);
+}
+
+/* Return the first rank of a cursor's stage. */
+static int32_t first_rank(const struct builder_stage_cursor *cursor)
+{
+    return cursor->pipe->first_rank + cursor->stage * cursor->pipe->n_ranks;
+}
+
+void joins_sync(struct builder *builder, const struct builder_join *join)
+{
+    int32_t first = first_rank(&builder->cursors[join->first]), sync = add_sync(builder, first);
+    for (int32_t i = join->first; i >= 0; i = builder->cursors[i].next_in_join) {
+        const struct builder_stage_cursor *cursor = &builder->cursors[i];
+        for (int32_t rank = 0; rank < cursor->pipe->n_ranks; rank++)
+            wait_for(builder, first_rank(cursor) + rank, first, sync);
+    }
 }
 
 void joins_wait(struct builder *builder, enum pass pass, int32_t dag_rank)
 {
     if (cost_shards_on_demand(builder->setting) && !builder->options.fold_equal && exchanges_shards(builder, pass))
-        add_sync(builder, dag_rank, 1);
+        wait_for(builder, dag_rank, dag_rank, add_sync(builder, dag_rank));
 }

@@ -116,7 +116,7 @@ static void after_data(struct pass_work *work, const struct builder_participant 
  * ring. */
 static double compute_s(const struct pass_work *work, const struct cost_pass *cost)
 {
-    double seconds = cost->kernels_s + cost->shard_s + cost_wait_s(cost);
+    double seconds = cost->kernels_s + cost->shard_s + cost->expert_s + cost_wait_s(cost);
     if (!work->builder->options.all_tensor_ranks)
         seconds += cost->tensor_s;
     return work->ring || work->exchange_group >= 0 ? seconds : seconds + cost->attention_s;

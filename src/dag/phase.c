@@ -69,49 +69,76 @@ static void enqueue(struct builder *builder, int32_t cursor)
     builder->queue[(builder->queue_first + builder->queue_n++) % builder->n_cursors] = cursor;
 }
 
-/* Let a cursor wait for the others, if the pass that it has built has collectives of zero2 or zero3. */
-static void join(struct builder *builder, struct builder_stage_cursor *cursor, enum pass pass)
+/* Count a cursor that waits for the others of its join. */
+static void count_joined(struct builder *builder, const struct builder_stage_cursor *cursor)
 {
-    if (!joins_pass(builder, pass))
+    if (cursor->join < 0)
+        return;
+    struct builder_join *join = &builder->joins[cursor->join];
+    if (++join->n_joined < join->n || join->full)
+        return;
+    join->full = true;
+    builder->full[builder->n_full++] = cursor->join;
+}
+
+/* Let a cursor wait for the others of its join, if the pass that it has built has their collectives or is its last. */
+static void join(struct builder *builder, struct builder_stage_cursor *cursor, enum pass pass, int32_t stage)
+{
+    bool ended = cursor->join >= 0 && cursor->next == cursor->end;
+    if (!ended && !joins_pass(builder, cursor, pass, stage))
         return;
     cursor->joined = true;
-    builder->n_joined++;
+    count_joined(builder, cursor);
 }
 
 /* Let a joined cursor go on. */
 static void leave(struct builder *builder, int32_t number)
 {
-    builder->cursors[number].joined = false;
-    builder->n_joined--;
+    struct builder_stage_cursor *cursor = &builder->cursors[number];
+    cursor->joined = false;
+    builder->joins[cursor->join].n_joined--;
     enqueue(builder, number);
 }
 
+/* Return whether a joined cursor has a next pass, with the join's collectives. */
+static bool joins_next(const struct builder *builder, const struct builder_stage_cursor *cursor)
+{
+    return cursor->joined && cursor->next < cursor->end &&
+           joins_pass(builder, cursor, step_of(cursor)->pass, virtual_stage(cursor));
+}
+
 /*
- * If all cursors are joined, join their passes. With zero3 only the lowest kind of pass goes on, as dag/joins.h says.
- * Cursors that wait for their group do not decide the kind.
+ * If all cursors of a join are joined, join their passes. With zero3 and experts only the lowest kind of pass goes on,
+ * as dag/joins.h says. Cursors that wait for their group do not decide the kind.
  */
-static void join_all(struct builder *builder)
+static void join_cursors(struct builder *builder, const struct builder_join *join)
 {
     enum pass kind = N_STEP_PASSES;
-    bool ended = true;
-    if (builder->n_joined < builder->n_cursors || !joins_pass(builder, PASS_BACKWARD))
+    if (join->n_joined < join->n)
         return;
-    if (builder->n_cursors > 1 || !builder->options.fold_equal)
-        joins_sync(builder);
-    for (int32_t i = 0; i < builder->n_cursors; i++) {
+    if (join->n > 1 || !builder->options.fold_equal)
+        joins_sync(builder, join);
+    for (int32_t i = join->first; i >= 0; i = builder->cursors[i].next_in_join) {
         const struct builder_stage_cursor *cursor = &builder->cursors[i];
-        ended = ended && cursor->next == cursor->end;
-        if (cursor->joined && cursor->next < cursor->end && step_of(cursor)->pass < kind)
+        if (joins_next(builder, cursor) && step_of(cursor)->pass < kind)
             kind = step_of(cursor)->pass;
     }
-    if (ended)
-        builder->n_joined = -1; /* nothing is left to join */
-    for (int32_t i = 0; i < builder->n_cursors; i++) {
+    for (int32_t i = join->first; i >= 0; i = builder->cursors[i].next_in_join) {
         const struct builder_stage_cursor *cursor = &builder->cursors[i];
         if (cursor->joined && cursor->next < cursor->end &&
-            (step_of(cursor)->pass == kind || builder->setting->sharding != SCENARIO_ZERO3))
+            (!joins_next(builder, cursor) || step_of(cursor)->pass == kind ||
+             builder->setting->sharding == SCENARIO_ZERO2))
             leave(builder, i);
     }
+}
+
+static void join_all(struct builder *builder)
+{
+    for (int32_t i = 0; i < builder->n_full; i++) {
+        builder->joins[builder->full[i]].full = false;
+        join_cursors(builder, &builder->joins[builder->full[i]]);
+    }
+    builder->n_full = 0;
 }
 
 /* Move a cursor that has built its next step on, and wake the neighbour that waits for the step. */
@@ -122,7 +149,7 @@ static void step_done(struct builder *builder, int32_t number)
     const struct plan_step *step = step_of(cursor);
     int32_t stage = virtual_stage(cursor), next = stage + (step->pass == PASS_FORWARD ? 1 : -1);
     cursor->next++;
-    join(builder, cursor, step->pass);
+    join(builder, cursor, step->pass, stage);
     if (step->pass == PASS_WEIGHT)
         return;
     int32_t instance = builder_instance(pipe, step->pass, step->micro_batch, stage);
@@ -151,14 +178,16 @@ static bool run_group(struct builder *builder, struct builder_stage_cursor *curs
     const struct plan_group *group = &phase->groups[group_of(cursor)];
     if (++*rendezvous(builder, cursor) < group->n_pipelines) {
         cursor->in_group = true;
-        builder->n_joined++;
+        count_joined(builder, cursor);
         return false;
     }
     int32_t *cursors = builder->step_cursors;
     for (int32_t i = 0; i < group->n_pipelines; i++) {
         cursors[i] = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
-        builder->n_joined -= builder->cursors[cursors[i]].in_group;
-        builder->cursors[cursors[i]].in_group = false;
+        struct builder_stage_cursor *other = &builder->cursors[cursors[i]];
+        if (other->join >= 0)
+            builder->joins[other->join].n_joined -= other->in_group;
+        other->in_group = false;
     }
     builder_pass(builder, cursors, group->n_pipelines);
     for (int32_t i = 0; i < group->n_pipelines; i++) {
@@ -253,7 +282,7 @@ static int32_t waits_for(const struct builder *builder, const struct builder_sta
     const struct builder_pipe *pipe = cursor->pipe;
     if (cursor->joined) {
         int32_t other = 0;
-        while (builder->cursors[other].joined)
+        while (builder->cursors[other].joined || builder->cursors[other].join != cursor->join)
             other++;
         return other;
     }
@@ -507,6 +536,7 @@ void builder_close_phase(struct builder *builder)
     free(builder->ready);
     free(builder->group_first);
     free(builder->arrived);
+    joins_close(builder);
 }
 
 bool builder_phase(struct builder *builder, int32_t phase, struct error *err)

@@ -57,6 +57,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .single = single_of(&scenario->fused),
         .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
         .host = host_of(scenario),
+        .expert_imbalance = scenario->expert_imbalance,
         .on_demand_slowdown =
             plan->shard_communication == SCENARIO_ON_DEMAND ? scenario->communication.on_demand_slowdown : 0,
     };

@@ -131,7 +131,7 @@ bool layout_stages_are_few(const struct model *model, const struct scenario_plan
     int32_t n = 0, stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp;
     for (int32_t stage = 0; stage < stages * chunks; stage++) {
         int64_t n_layers = scenario_stage_layers(&plan->stages, model->layers, stages, chunks, stage);
-        struct stage_layers own = stage_layers_of(model, first, n_layers);
+        struct stage_layers own = stage_layers_of(model, first, n_layers + (stage == stages * chunks - 1 ? model->mtp_layers : 0));
         int32_t i = 0;
         while (i < n && memcmp(&seen[i], &own, sizeof own) != 0)
             i++;
@@ -451,6 +451,48 @@ static bool check_loss(const struct scenario *scenario, const struct scenario_sy
                   plan->tp > 1 ? plan->tp : plan->pp);
 }
 
+/** Check experts and the ranks that share them. dp must be filled in. */
+static bool check_experts(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    const struct model *model = &scenario->model;
+    int64_t ranks = plan->tp * plan->cp * plan->dp;
+    bool shared_otherwise = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
+    if (!model_has_experts(model))
+        return (plan->ep == 1 || refuse(scenario, system, "ep", err, "%" PRId64 ", but model %s has no experts; allowed: 1",
+                                        plan->ep, model->name)) &&
+               (plan->capacity_factor == 0 ||
+                refuse(scenario, system, "capacity_factor", err, "%g, but model %s has no experts; allowed: 0",
+                       plan->capacity_factor, model->name));
+    if (plan->tp > 1 && !plan->sequence_parallel)
+        return refuse(scenario, system, "sequence_parallel", err,
+                      "false, but with experts tp above 1 needs true, as in Megatron-LM");
+    if (!layout_shares_experts(model, plan))
+        return refuse(scenario, system, "ep", err,
+                      "%" PRId64 " must divide the experts of each layer and the tp x cp x dp = %" PRId64
+                      " GPUs of a stage. It must be a multiple of tp = %" PRId64
+                      ", since experts are not split by tensor parallelism, and a multiple or divisor of tp x cp",
+                      plan->ep, ranks, plan->tp);
+    if (plan->optimizer_offload > 0 && plan->ep > plan->tp)
+        return refuse(scenario, system, "optimizer_offload", err,
+                      "%g needs ep to equal tp with experts; other ranks that share states are not modelled",
+                      plan->optimizer_offload);
+    return !shared_otherwise || plan->ep == plan->tp ||
+           refuse(scenario, system, plan->shard_group > 0 ? "shard_group" : "sharding", err,
+                  "needs ep to equal tp with experts, so that the same ranks share all states; allowed: zero1 or none "
+                  "without shard_group, or ep %" PRId64,
+                  plan->tp);
+}
+
+bool layout_shares_experts(const struct model *model, const struct scenario_plan *plan)
+{
+    int64_t pipeline = plan->tp * plan->cp;
+    bool shares = plan->ep % plan->tp == 0 && (plan->ep % pipeline == 0 || pipeline % plan->ep == 0);
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        shares = shares && (!model_has_kind(model, kind) || model->kinds[kind].experts % plan->ep == 0);
+    return shares && (plan->tp * plan->cp * plan->dp) % plan->ep == 0;
+}
+
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)
 {
     const struct document *document = &scenario->document;
@@ -467,6 +509,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
           check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
     ok &= check_context(scenario, system, err);
+    ok = ok && check_experts(scenario, system, err);
     if (!model_takes_tensor(model, plan->tp))
         ok =
             refuse(scenario, system, "tp", err,

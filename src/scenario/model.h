@@ -119,6 +119,12 @@ static inline bool model_kind_is_gated(const struct model_kind *kind)
     return kind->activation == MODEL_SWIGLU || kind->activation == MODEL_GEGLU;
 }
 
+/** Return whether the last stage has a copy of the first one's table: of tied embeddings, or of MTP's. */
+static inline bool model_copies_embedding(const struct model *model)
+{
+    return model->tied_embeddings || model->mtp_layers > 0;
+}
+
 /** Return whether the feed-forward blocks of all kinds of layers have a gate. */
 bool model_is_gated(const struct model *model);
 

@@ -139,6 +139,7 @@ struct scenario {
     bool cuda_launch_blocking;
     struct scenario_host host;
     int32_t logits;            /* enum scenario_logits */
+    double expert_imbalance;   /* tokens of the busiest rank's experts over the mean of all ranks */
     int64_t warm_up, measured; /* iterations */
     int64_t seed;
     double memory_limit;   /* share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first */

@@ -49,6 +49,10 @@ static const struct schema_key scenario_keys[] = {
      "logits of the tp GPUs: parallel: each computes the loss of its share of the vocabulary; gathered: each gathers "
      "all of them first",
      FIELD(logits)},
+    {"expert_imbalance", SCHEMA_REAL, "-", 1, 1 << 10, "1", NULL,
+     "with experts, tokens that the experts of the busiest rank receive over the mean of all ranks, in every layer; 1: "
+     "routing is balanced",
+     FIELD(expert_imbalance)},
     {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate|in-place",
      "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "
      "silu(x) (--no-bias-swiglu-fusion); in-place: one, whose backward writes both gradients over gate and up (Liger); "

@@ -32,6 +32,14 @@ const struct schema_key system_entry_keys[] = {
      SYSTEM(plan.cp_type)},
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL,
      "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
+    {"plan.ep", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
+     "expert-parallel degree: neighbouring GPUs among tp x cp x dp of a stage that share its experts out; a multiple of "
+     "tp, since experts are not split by tensor parallelism",
+     SYSTEM(plan.ep)},
+    {"plan.capacity_factor", SCHEMA_REAL, "-", 0, 1 << 10, "0", NULL,
+     "tokens of an expert over the mean of all experts, above which it drops tokens (Megatron-LM's "
+     "--moe-expert-capacity-factor); 0: it drops none",
+     SYSTEM(plan.capacity_factor)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL,
      "virtual stages of a rank; above 1 the schedule is interleaved 1F1B, which needs micro-batches in multiples of pp",
      SYSTEM(plan.vpp)},
@@ -190,7 +198,8 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model)
 {
     if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
         return true;
-    bool llama = model_is_gated(model) && !model->dropout;
+    bool llama = model_is_gated(model) && !model->dropout && !model_has_experts(model) &&
+                 !model_has_latent_attention(model);
     return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
 }
 

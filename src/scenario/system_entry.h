@@ -101,6 +101,8 @@ enum scenario_fits { SCENARIO_FITS_SURE, SCENARIO_FITS_TIGHT };
 /** The layout that a user gives a system: `plan:`. If dp is 0, it follows from the platform. */
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
+    int64_t ep;             /* ranks of TP x CP x DP of a stage that share its experts out */
+    double capacity_factor; /* tokens of an expert over their mean above which it drops tokens; 0: it drops none */
     int32_t cp_type;  /* enum scenario_context */
     int64_t vpp;      /* virtual stages (chunks) of a rank */
     int32_t schedule; /* enum scenario_schedule */
@@ -172,7 +174,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 41 };
+enum { SYSTEM_ENTRY_N_KEYS = 43 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /** It holds what the scenario's framework says of its systems. */

@@ -27,10 +27,11 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
     int32_t n = (int32_t)(layout->dp * layout->cp);
     const struct cost_setting least = batch_bound_setting(setting, layout);
     double parameters = cost_stage_parameters(&least, whole, whole);
-    double gradient_bytes = parameters * cost_precisions(setting).reduced;
+    double dense = parameters - (layout->ep > layout->tp ? cost_expert_parameters(&least) : 0);
+    double gradient_bytes = dense * cost_precisions(setting).reduced;
     enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
-    return ring_s(setting, reduction, gradient_bytes, n) + cost_optimizer_s(setting, parameters, n) +
-           ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, n);
+    return ring_s(setting, reduction, gradient_bytes, n) + cost_of_stage(cost_optimizer_s, &least, parameters, n) +
+           ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * dense, n);
 }
 
 /* Return the least bytes that a rank of a stage holds at some moment while a sample puts `tokens` on it. */

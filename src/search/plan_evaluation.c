@@ -68,7 +68,7 @@ static bool resolve(struct plan_evaluator *evaluations, const struct plan_evalua
         return false;
     outcome->bubble = bubble_of(dag, &evaluator->timeline);
     struct work work = work_of(plan, dag, setting);
-    outcome->collective_s = work.tensor_s + work.shard_s;
+    outcome->collective_s = work.tensor_s + work.shard_s + work.expert_s;
     if (!engine)
         return true;
     if (!run_engine(evaluations, plan, setting, options, err))

@@ -14,6 +14,7 @@ static void measure_work(const struct iteration_run *run, struct point_iteration
     result->row.hardware_flop = work.hardware_flop;
     result->row.tensor_s = work.tensor_s;
     result->row.shard_s = work.shard_s;
+    result->row.expert_s = work.expert_s;
     result->pass_s = work.pass_s;
     memcpy(result->extrapolated_s, work.extrapolated_s, sizeof result->extrapolated_s);
 }

@@ -191,6 +191,7 @@ static struct trace_task task_row(const struct point_view *view, int32_t t)
         .duration_s = view->dag->duration_s[t],
         .tensor_s = view->exposed[t].tensor_s,
         .shard_s = view->exposed[t].shard_s,
+        .expert_s = view->exposed[t].expert_s,
         .start_s = view->timeline->start_s[t],
         .finish_s = view->timeline->finish_s[t],
         .slack_s = view->slack_s[t],

@@ -10,7 +10,7 @@
 
 const char *const time_part_name[TIME_N_PARTS] = {
     "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
-    "gradients", "re-sharding"};
+    "tokens to experts", "gradients", "re-sharding"};
 
 /** A summary to sort, and how well it fits: 0 surely, 1 tightly, 2 not. */
 struct sorted {
@@ -85,11 +85,12 @@ struct time_shares time_shares_of(const struct trace_summary *summary)
 {
     const struct bubble *bubble = &summary->bubble;
     struct time_shares shares = {{
-        [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s,
+        [TIME_COMPUTE] = bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s,
         [TIME_WAITING] = summary->bubble_fraction * bubble->total_s,
         [TIME_CONTEXT] = bubble->ring_s,
         [TIME_TENSOR] = summary->tensor_s,
         [TIME_SHARDS] = summary->shard_s,
+        [TIME_EXPERTS] = summary->expert_s,
         [TIME_GRADIENTS] = bubble->sync_s,
         [TIME_RESHARD] = bubble->reshard_s,
     }};

@@ -43,6 +43,7 @@ enum time_part {
     TIME_CONTEXT,
     TIME_TENSOR,
     TIME_SHARDS,
+    TIME_EXPERTS,
     TIME_GRADIENTS,
     TIME_RESHARD,
     TIME_N_PARTS

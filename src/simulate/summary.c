@@ -78,7 +78,7 @@ static void add_operation(const struct scenario *scenario, double tokens, double
 {
     const double trillion = 1e12, s_per_hour = 3600;
     double gpus = platform_n_gpus(&scenario->platform);
-    double busy_s = summary->bubble.busy_s - summary->tensor_s - summary->shard_s;
+    double busy_s = summary->bubble.busy_s - summary->tensor_s - summary->shard_s - summary->expert_s;
     struct energy_time time = {.busy_s = busy_s, .waiting_s = fmax(0, gpus * total_s - busy_s)};
     double joules = energy_j(&scenario->power, &scenario->price, &time);
     double gpu_hours = gpus * total_s / s_per_hour;
@@ -104,6 +104,7 @@ static void add_iterations(const struct point_iteration *measured, int32_t n, st
             summary->traffic.bytes[k] += row->traffic.bytes[k] / n;
         summary->tensor_s += row->tensor_s;
         summary->shard_s += row->shard_s;
+        summary->expert_s += row->expert_s;
         summary->critical_path_mean_s += row->critical_path_s / n;
         bool bounded = !isnan(row->context_bound_s); /* otherwise the critical path is its own bound */
         summary->context_bound_mean_s += (bounded ? row->context_bound_s : row->critical_path_s) / n;

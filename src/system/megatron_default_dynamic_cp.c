@@ -376,7 +376,7 @@ const struct training_system system_megatron_default_dynamic_cp = {
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
     .knobs_size = sizeof(struct default_dynamic_cp_knobs),
-    .degrees = SYSTEM_TP | SYSTEM_PP,
+    .degrees = SYSTEM_TP | SYSTEM_PP | SYSTEM_EP,
     .plan = default_dynamic_cp_plan,
     .lower_bound_s = batch_bound_shared_s,
 };

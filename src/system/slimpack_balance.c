@@ -22,8 +22,8 @@ static double micro_batch_s(const struct cost_setting *setting, enum recompute r
     struct cost_pass costs[COST_N_COMPONENTS];
     cost_cached(setting, pass, &work, 1U << COST_LAYERS | 1U << COST_HEAD, costs);
     const struct cost_pass *layers = &costs[COST_LAYERS], *head = &costs[COST_HEAD];
-    return layers->kernels_s + layers->attention_s + layers->tensor_s + layers->shard_s + head->kernels_s +
-           head->tensor_s + head->shard_s;
+    return layers->kernels_s + layers->attention_s + layers->tensor_s + layers->shard_s + layers->expert_s +
+           head->kernels_s + head->tensor_s + head->shard_s;
 }
 
 /* Find the seconds of the MicroPacks of the fill's targets, and the largest. @return whether there are n_micro_batches

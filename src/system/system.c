@@ -50,6 +50,13 @@ unsigned system_decides_schedule(const void *knobs, const struct scenario_plan *
     return SYSTEM_SCHEDULE;
 }
 
+bool system_takes_experts(const struct training_system *system, const struct scenario_plan *plan)
+{
+    if (plan->ep <= 1 || (system->degrees & SYSTEM_EP) == SYSTEM_EP)
+        return true;
+    return system->degrees & SYSTEM_EP_IN_PIPELINE && plan->tp * plan->cp % plan->ep == 0;
+}
+
 /* Check that the plan asks no more than the system takes. */
 static bool check_plan(const struct scenario *scenario, const struct scenario_system *entry,
                        const struct training_system *system, unsigned decides, struct error *err)
@@ -71,6 +78,13 @@ static bool check_plan(const struct scenario *scenario, const struct scenario_sy
         if (degrees[i].value > 1 && !degrees[i].takes)
             ok = document_error(document, document_find(document, entry->node, degrees[i].key), err,
                                 "%s: %" PRId64 ", but %s takes only 1", degrees[i].key, degrees[i].value, system->name);
+    if (!system_takes_experts(system, plan))
+        ok = document_error(document, document_find(document, entry->node, "plan.ep"), err,
+                            "plan.ep: %" PRId64 ", but %s takes only %s, since its %s run different micro-batches, and "
+                            "GPUs that share experts wait for each other in every layer",
+                            plan->ep, system->name,
+                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "divisors of tp x cp" : "1",
+                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "pipelines" : "GPUs");
     if (decides & SYSTEM_SCHEDULE && plan->schedule != SCENARIO_ONE_F_ONE_B)
         ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
                             "plan.schedule: %s has an order of its own; leave the key out", system->name);

@@ -11,8 +11,11 @@
 /** Fields of a plan that a system may decide itself. */
 enum system_decision { SYSTEM_RECOMPUTE = 1, SYSTEM_OFFLOAD = 2, SYSTEM_SCHEDULE = 4 };
 
-/** Degrees of a plan that may be above 1. */
-enum system_degree { SYSTEM_TP = 1, SYSTEM_PP = 2, SYSTEM_CP = 4 };
+/**
+ * Degrees of a plan that may be above 1. Ranks that share experts wait for each other in every layer. So they are ranks
+ * of one pipeline, or of pipelines that run as many micro-batches in the same order (SYSTEM_EP).
+ */
+enum system_degree { SYSTEM_TP = 1, SYSTEM_PP = 2, SYSTEM_CP = 4, SYSTEM_EP_IN_PIPELINE = 8, SYSTEM_EP = 8 | 16 };
 
 struct training_system {
     const char *name, *source, *meaning;
@@ -68,6 +71,9 @@ const struct training_system *system_find(const char *name, struct error *err);
  */
 bool system_read_knobs(const struct training_system *system, const struct scenario *scenario,
                        const struct scenario_system *entry, void *knobs, struct error *err);
+
+/** Return whether a system takes the plan's expert parallelism. */
+bool system_takes_experts(const struct training_system *system, const struct scenario_plan *plan);
 
 /** Check names, knobs and plans of all entries before anything runs. Every error has its file:line:column. */
 bool system_check_entries(const struct scenario *scenario, struct error *err);
