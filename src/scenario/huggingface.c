@@ -11,9 +11,8 @@
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/schema_key.h"
-#include "scenario/model.h"
 
-enum { MOST_FIELDS = 32, VALUE_BYTES = 64, PATH_BYTES = 1024, MOST_LAYERS = 4096 };
+enum { MOST_FIELDS = 32, VALUE_BYTES = 64, PATH_BYTES = 1024, MOST_LAYERS = 4096, MOST_RUNS = 8 };
 
 /** Flags of a layer. Together they are its kind. */
 enum { IN_WINDOW = 1, OF_EXPERTS = 2 };
@@ -546,10 +545,10 @@ static bool write_kinds(const struct translation *t, FILE *file)
         fprintf(file, ", n: %" PRId64 "}", n);
     }
     fputs("]\n", file);
-    return n_runs <= MODEL_MAX_RUNS ||
+    return n_runs <= MOST_RUNS ||
            document_error(&t->config, t->at, t->err,
                           "kinds of layers: %d runs of layers before they repeat; allowed: at most %d", n_runs,
-                          MODEL_MAX_RUNS);
+                          MOST_RUNS);
 }
 
 /** Write the model's name: that of the file, or of its folder if the file is config.json. */
