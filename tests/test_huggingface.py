@@ -11,6 +11,7 @@ from program import SCRATCH, fresh, run, write
 
 MODELS = json.loads((SOURCE / "tests/huggingface_configs.json").read_text())
 LLAMA = MODELS[0]["config"]
+QWEN3_MOE = {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 512}
 SCENARIO = """\
 name: own
 model: {model}
@@ -54,8 +55,14 @@ class Configurations(unittest.TestCase):
         shipped = {"meta-llama/Llama-3.1-8B": "llama3-8b", "Qwen/Qwen3-8B": "qwen3-8b", "google/gemma-2-9b": "gemma-2-9b",
                    "google/gemma-3-4b-pt": "gemma-3-4b", "tiiuae/falcon-7b": "falcon-7b", "allenai/OLMo-2-1124-7B": "olmo-2-7b",
                    "CohereForAI/c4ai-command-r-v01": "command-r-35b", "bigcode/starcoder2-7b": "starcoder2-7b",
-                   "nvidia/Minitron-8B-Base": "minitron-8b", "microsoft/Phi-3-mini-4k-instruct": "phi-3-mini"}
-        defaults = {"head_width": 0, "biases": False, "dropout": False, "norms": 2, "norm": "rmsnorm"}
+                   "nvidia/Minitron-8B-Base": "minitron-8b", "microsoft/Phi-3-mini-4k-instruct": "phi-3-mini",
+                   "mistralai/Mixtral-8x7B-v0.1": "mixtral-8x7b", "deepseek-ai/DeepSeek-V2-Lite": "deepseek-v2-lite",
+                   "deepseek-ai/DeepSeek-V3": "deepseek-v3", "moonshotai/Kimi-K2-Instruct": "kimi-k2",
+                   "Qwen/Qwen3-30B-A3B": "qwen3-30b-a3b", "Qwen/Qwen2-57B-A14B": "qwen2-57b-a14b", "openai/gpt-oss-20b": "gpt-oss-20b",
+                   "meta-llama/Llama-4-Scout-17B-16E": "llama-4-scout", "meta-llama/Llama-4-Maverick-17B-128E": "llama-4-maverick",
+                   "zai-org/GLM-4.5": "glm-4.5", "allenai/OLMoE-1B-7B-0924": "olmoe-1b-7b"}
+        self.assertLessEqual(set(shipped), {model["hub"] for model in MODELS})
+        defaults = {"head_width": 0, "biases": False, "dropout": False, "norms": 2, "norm": "rmsnorm", "mtp_layers": 0}
         for model in MODELS:
             if model["hub"] not in shipped:
                 continue
@@ -85,6 +92,52 @@ class Configurations(unittest.TestCase):
                         {"sliding_window": 4096}, {"model_type": "qwen2", "sliding_window": 4096}):
             self.assertFalse({"window", "kinds"} & set(translated(configuration(**changes))[0]))
 
+    def test_experts__are_in_the_layers_of_their_rule(self):
+        """The rules are those of modeling_TYPE.py in transformers."""
+        kind = {"experts": 8, "top_k": 2, "ffn": 512}
+        for changes, pattern in (({"decoder_sparse_step": 4}, [("dense", 3), ("experts", 1)]),
+                                 ({"mlp_only_layers": [0, 1]}, [("dense", 2), ("experts", 30)]),
+                                 ({"decoder_sparse_step": 2, "mlp_only_layers": list(range(1, 30, 2))}, [("dense", 31), ("experts", 1)])):
+            keys, _ = translated(configuration(**QWEN3_MOE, **changes))
+            self.assertEqual([(run["kind"], run["n"]) for run in keys["pattern"]], pattern)
+            self.assertEqual(keys["kinds"], {"dense": {}, "experts": kind})
+            self.assertEqual((keys["ffn"], "experts" in keys), (14336, False))
+        keys, _ = translated(configuration(**QWEN3_MOE, intermediate_size=None))
+        self.assertEqual({key: keys[key] for key in kind}, kind)
+        self.assertFalse({"kinds", "experts"} & set(translated(configuration(**{**QWEN3_MOE, "num_experts": 0}))[0]))
+
+    def test_experts__and_windows_make_four_kinds(self):
+        """Every 4th layer has no window and every 2nd has experts."""
+        types = 3 * ["sliding_attention"] + ["full_attention"]
+        keys, _ = translated(configuration(
+            model_type="qwen2_moe", num_experts=8, num_experts_per_tok=2, moe_intermediate_size=512, decoder_sparse_step=2,
+            shared_expert_intermediate_size=1024, sliding_window=4096, use_sliding_window=True, layer_types=8 * types,
+            mlp_only_layers=[7, 15, 23, 31]))
+        experts = {"experts": 8, "top_k": 2, "ffn": 512, "shared_ffn": 1024}
+        self.assertEqual(keys["kinds"], {"local-dense": {"window": 4096}, "local-experts": {"window": 4096, **experts},
+                                         "global-experts": experts, "global-dense": {}})
+        self.assertEqual(len(keys["pattern"]), 8)
+
+    def test_lists_of_layers__name_those_with_experts(self):
+        scout = next(model["config"] for model in MODELS if model["hub"].endswith("Scout-17B-16E"))
+        text = {**scout["text_config"], "layer_types": 12 * (3 * ["chunked_attention"] + ["full_attention"]),
+                "moe_layers": list(range(1, 48, 2))}
+        keys, comments = translated(write("config.json", json.dumps({**scout, "text_config": text})))
+        self.assertEqual([(run["kind"], run["n"]) for run in keys["pattern"]], [("dense", 1), ("experts", 1)])
+        self.assertIn("attention inside chunks (attention_chunk_size) is treated as attention to all earlier tokens, which takes longer",
+                      comments)
+
+    def test_architecture__stands_for_a_missing_type(self):
+        mixtral = next(model["config"] for model in MODELS if model["config"]["model_type"] == "mixtral")
+        keys, comments = translated(write("config.json", json.dumps({**mixtral, "model_type": None, "hidden_act": None})))
+        self.assertEqual((keys["experts"], keys["top_k"], keys["activation"]), (8, 2, "swiglu"))
+        self.assertIn("model_type: is missing, so it is taken from `architectures`", comments)
+        for model in MODELS:
+            config = {key: value for key, value in model["config"].items() if key != "model_type"}
+            if "num_experts_per_tok" in config and "architectures" in config:
+                keys, _ = translated(write("config.json", json.dumps(config)))
+                self.assertIn({"kimi_k2": "deepseek_v3"}.get(model["config"]["model_type"], model["config"]["model_type"]), keys["source"])
+
     def test_rules__change_what_their_key_says(self):
         falcon = next(model["config"] for model in MODELS if model["config"]["model_type"] == "falcon")
         newer = {**falcon, "new_decoder_architecture": True, "num_kv_heads": 8, "num_attention_heads": 64, "hidden_size": 4096}
@@ -112,16 +165,23 @@ class Configurations(unittest.TestCase):
             self.assertIn(f"model: config.json: {comment}\n", done.stderr)
 
     def test_mistakes__name_the_file_and_the_key(self):
-        for changes, said in (({"num_local_experts": 8}, "num_local_experts: mixtures of experts are not modelled"),
-                              ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention is not modelled"),
+        for changes, said in (({"num_local_experts": 8}, "num_local_experts: models of this type have no experts here"),
+                              ({"kv_lora_rank": 512}, "kv_lora_rank: models of this type have no latent attention here"),
+                              ({"model_type": "mixtral", "num_experts_per_tok": 2}, "num_local_experts: is missing"),
+                              ({"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 9},
+                               "top_k: experts that compute a token; allowed: 1 to the number of experts"),
+                              ({**QWEN3_MOE, "mlp_only_layers": [32]}, "mlp_only_layers: '32' is no layer; allowed: 0 to 31"),
+                              ({**QWEN3_MOE, "mlp_only_layers": list(range(0, 10, 2))},
+                               "kinds of layers: 10 runs of layers before they repeat; allowed: at most 8"),
+                              ({"attention_chunk_size": 8192}, "attention_chunk_size: attention inside chunks is not modelled"),
                               ({"model_type": "mamba"}, "model_type: 'mamba' is not modelled; allowed: baichuan, "),
-                              ({"model_type": None}, "model_type: is missing, so this is no configuration of a model"),
+                              ({"model_type": None, "architectures": None}, "model_type: is missing, so this is no configuration of a model"),
                               ({"hidden_size": None}, "hidden_size: is missing"),
                               ({"intermediate_size": None}, "intermediate_size: is missing"),
                               ({"num_key_value_heads": [8]}, "num_key_value_heads: is a list or mapping; allowed: one value"),
                               ({"text_config": "x"}, "text_config: is no mapping"),
                               ({"position_encoding_2d": True}, "layers of the first GLM models are not modelled"),
-                              ({"num_nextn_predict_layers": 1}, "heads that predict several tokens are not modelled"),
+                              ({"num_nextn_predict_layers": 1}, "models of this type have no layers that predict several tokens here"),
                               ({"num_hidden_layers": 10**6}, "1000000 layers; at most 4096 are allowed"),
                               ({"hidden_act": "mish"}, "hidden_act: 'mish' is not modelled; allowed: silu, "),
                               ({"max_window_layers": "all"}, "max_window_layers: 'all' is no whole number"),
@@ -136,6 +196,7 @@ class Configurations(unittest.TestCase):
                 self.assertRegex(done.stderr, f"^slimsim: {path}(:|, as `slimsim import` translates it:)")
                 self.assertIn(said, done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1)
+
     def test_the_name__is_that_of_the_file_or_folder(self):
         for path, name in (("Llama-3.1-8B/config.json", "Llama-3.1-8B"), ("mine.json", "mine"), ("-.json", "model"),
                            ("null.json", "null"), ("my model.json", "my-model")):

@@ -63,6 +63,10 @@ class Lists(unittest.TestCase):
         below = run("list", "models").stdout.split("\n\n")[1].splitlines()
         self.assertIn("  gemma-3-4b: 29 local (window 1024), 5 global", below)
         self.assertIn("  mistral-7b: all (window 4096)", below)
+        self.assertIn("  mixtral-8x7b: all (8 experts, top 2)", below)
+        self.assertIn("  deepseek-v3: 3 dense (kv_lora_rank 512), 58 experts (ffn 2048, 256 experts, top 8, shared ffn 2048), 1 predict ahead",
+                      below)
+        self.assertLessEqual(max(map(len, below)), 130)
         (model,) = [row for row in json.loads(run("list", "models", "--json").stdout)["rows"] if row["model"] == "gemma-3-4b"]
         self.assertEqual(model["kinds"], "29 local (window 1024), 5 global")
 

@@ -53,6 +53,7 @@ class Mistakes(unittest.TestCase):
         write("small.yaml", SMALL)
         write("question.yaml", QUESTION)
         write("relu2.yaml", MODEL.replace("swiglu", "relu2"))
+        write("experts.yaml", MODEL.replace("ffn: 14336", "num_local_experts: 8\nmoe_layer_freq: 1\nffn: 14336"))
         write("hf.yaml", MODEL.replace("kv_heads", "num_key_value_heads"))
 
     def test_each_answer_says_what_where_and_what_is_allowed(self):

@@ -174,9 +174,8 @@ static const struct {
     {"activation: swiglu", "activation: relu", "activation: 'relu' is not known; "},
     {"ffn: 13824\n", "", "ffn: is required"},
     {"ffn:", "fnn:", "fnn: unknown key; did you mean 'ffn'?"},
-    {"ffn:", "num_experts: 8\nffn:",
-     "model.yaml:7:1: num_experts: unknown key; mixtures of experts are not modelled, since experts have no cost model "
-     "here"},
+    {"ffn:", "num_experts: 8\nffn:", "model.yaml:7:1: num_experts: unknown key; here it is experts"},
+    {"ffn:", "moe_layer_freq: 2\nffn:", "moe_layer_freq: unknown key; which layers have experts is said by `kinds:`"},
     {"ffn:", "sliding_window: 4096\nffn:", "sliding_window: unknown key; a window is the key `window:` of a model"},
     {"source: test", "source: ''", "source: '' is empty"},
     {"ffn:", "norms: 3\nffn:", "model.yaml:7:8: norms: 3 is not allowed; allowed: 2, 4, or 1 with parallel_attention"},

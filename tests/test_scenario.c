@@ -265,10 +265,10 @@ static const struct {
     {"model: llama-13b", "model: absent.yaml", "run.yaml:1:8: model: "},
     {"model: llama-13b", "model: absent.yaml", "scenario/absent.yaml: cannot be read: No such file"},
     {"model: llama-13b\n", "", "run.yaml:1:1: model: is required"},
-    {"model: llama-13b", "model: mixtral-8x7b",
-     "run.yaml:1:8: model: there is no model 'mixtral-8x7b'; mixtures of experts are not modelled, since experts have "
-     "no "
-     "cost model here; allowed: dense models (`slimsim list models`)"},
+    {"model: llama-13b", "model: dbrx-base",
+     "run.yaml:1:8: model: there is no model 'dbrx-base'; this mixture of experts has no file here; allowed: its "
+     "config.json, if its type is in model/huggingface.yaml, or a file of your own with `experts:` (`slimsim help "
+     "own-model`)"},
     {"device: h800", "device: b200",
      "run.yaml:2:9: device: there is no device 'b200'; it has no measured curves here; `slimsim help own-device` says "
      "how "

@@ -14,10 +14,12 @@
 static const struct {
     const char *kind, *name, *part; /* NULL: no reason */
 } cases[] = {
-    {"model", "mixtral-8x7b", "mixtures of experts are not modelled"},
-    {"model", "Mixtral-8x22B", "mixtures of experts are not modelled"},
-    {"model", "deepseek-v3", "mixtures of experts are not modelled"},
-    {"model", "qwen3-235b-a22b", "mixtures of experts are not modelled"},
+    {"model", "dbrx", "this mixture of experts has no file here"},
+    {"model", "Phi-3.5-MoE-instruct", "this mixture of experts has no file here"},
+    {"model", "deepseek-v3.2", "this mixture of experts has no file here"},
+    {"model", "Qwen3-Coder-480B-A35B", "this mixture of experts has no file here"},
+    {"model", "Qwen3-30B-A3B-Instruct-2507", NULL},
+    {"model", "OLMoE-1B-7B-0125", NULL},
     {"model", "mamba-2.8b", "state-space"},
     {"model", "bert-large", "encoders"},
     {"model", "llama-31b", NULL},
@@ -31,11 +33,11 @@ static const struct {
     {"training system", "megatron-lm", "`framework:`"},
     {"training system", "expert-parallel", "experts are not modelled"},
     {"training system", "slimpak", NULL},
-    {"key", "num_experts", "mixtures of experts"},
-    {"key", "n_routed_experts", "mixtures of experts"},
-    {"key", "moe_intermediate_size", "mixtures of experts"},
+    {"key", "moe_grouped_gemm", "experts of a model are its keys experts, top_k"},
+    {"key", "first_k_dense_replace", "`kinds:` and `pattern:` of a model"},
+    {"key", "etp", "TP of experts is 1"},
     {"key", "sliding_window", "a window is the key `window:`"},
-    {"key", "kv_lora_rank", "latent attention"},
+    {"key", "kv_lora_rank", NULL},
     {"key", "gradient_accumulation_steps", "the number of micro-batches follows"},
     {"key", "grad_accum_dtype", "is the key gradient_accumulation"},
     {"key", "reduce_dtype", "systems.0.plan.reduce_precision"},
@@ -80,6 +82,10 @@ TEST(unmodelled_name_here__knows_words_of_other_tools)
     CHECK_TEXT(unmodelled_name_here("key", "SEQ_LENGTH"), "data.context");
     CHECK_TEXT(unmodelled_name_here("sharding", "fsdp"), "zero3");
     CHECK_TEXT(unmodelled_name_here("model", "llama-3.1-8-b"), "llama3-8b");
+    CHECK_TEXT(unmodelled_name_here("model", "deepseek-r-1"), "deepseek-v3");
+    CHECK_TEXT(unmodelled_name_here("key", "n_routed_experts"), "experts");
+    CHECK_TEXT(unmodelled_name_here("key", "moe_intermediate_size"), "ffn (of a kind of layers with experts)");
     CHECK_TRUE(unmodelled_name_here("key", "data") == NULL);
     CHECK_TRUE(unmodelled_name_here("model", "llama-3.2-8-b") == NULL);
+    CHECK_TRUE(unmodelled_name_here("model", "deepseek-r-1-distill-llama-8-b") == NULL);
 }

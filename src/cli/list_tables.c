@@ -88,13 +88,18 @@ static void write_kinds(const struct model *model, char text[CURVES])
     for (int32_t i = 0; i < MODEL_MAX_KINDS && n_layers[i] > 0; i++) {
         const struct model_kind *kind = &model->kinds[i], *first = &model->kinds[0];
         const struct {
-            const char *name;
+            const char *before;
             int64_t size, usual;
-        } sizes[] = {{"window", kind->window, 0},
-                     {"ffn", kind->ffn, first->ffn},
-                     {"heads", kind->heads, first->heads},
-                     {"kv heads", kind->kv_heads, first->kv_heads},
-                     {"head width", model_head_width(model, i), model_head_width(model, 0)}};
+            const char *behind;
+        } sizes[] = {{"window ", kind->window, 0, ""},
+                     {"ffn ", kind->ffn, first->ffn, ""},
+                     {"", kind->experts, 0, " experts"},
+                     {"top ", kind->top_k, 0, ""},
+                     {"shared ffn ", kind->shared_ffn, 0, ""},
+                     {"heads ", kind->heads, first->heads, ""},
+                     {"kv heads ", kind->kv_heads, first->kv_heads, ""},
+                     {"head width ", model_head_width(model, i), model_head_width(model, 0), ""},
+                     {"kv_lora_rank ", kind->kv_lora_rank, i > 0 ? first->kv_lora_rank : 0, ""}};
         size_t begin = used;
         bool differs = false;
         used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " %s", i > 0 ? ", " : "", n_layers[i],
@@ -103,15 +108,19 @@ static void write_kinds(const struct model *model, char text[CURVES])
             used = begin + (size_t)snprintf(text + begin, CURVES - begin, "all");
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             if (sizes[k].size != sizes[k].usual) {
-                used += (size_t)snprintf(text + used, CURVES - used, "%s%s %" PRId64, differs ? ", " : " (",
-                                         sizes[k].name, sizes[k].size);
+                used += (size_t)snprintf(text + used, CURVES - used, "%s%s%" PRId64 "%s", differs ? ", " : " (",
+                                         sizes[k].before, sizes[k].size, sizes[k].behind);
                 differs = true;
             }
         used += (size_t)snprintf(text + used, CURVES - used, "%s", differs ? ")" : "");
         if (model->n_runs == 0 && !differs)
-            text[begin] = '\0';
+            text[used = begin] = '\0';
         CHECK(used < CURVES);
     }
+    if (model->mtp_layers > 0)
+        used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " predict ahead", used > 0 ? ", " : "",
+                                 model->mtp_layers);
+    CHECK(used < CURVES);
 }
 
 static bool add_model(const char *name, struct listing *listing, struct error *err)
@@ -465,7 +474,7 @@ bool list_print(int which, bool json, struct error *err)
         if (lists[which].note != NULL)
             printf("\n%s\n", lists[which].note);
         if (which == MODELS)
-            print_below(&listing, "model", "kinds", "windows and kinds of layers, by model");
+            print_below(&listing, "model", "kinds", "windows, experts and kinds of layers, by model");
         if (which == DEVICES)
             print_below(&listing, "device", "own_curves", "own curves beside copied ones");
         if (which == FRAMEWORKS)
