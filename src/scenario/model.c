@@ -220,6 +220,9 @@ static bool check_latent(const struct document *document, int32_t mapping, const
     return check_with(document, mapping, "kv_lora_rank", !kind->biases, "with biases is not modelled", err) &&
            check_with(document, mapping, "qk_norm", kind->qk_norm == MODEL_NO_QK_NORM,
                       "latent attention has norms of compressed queries and keys in place of these; allowed: none", err) &&
+           check_with(document, mapping, "rope_width",
+                      (kind->head_width + kind->rope_width + kind->value_width) % 2 == 0,
+                      "the sum of head_width, rope_width and value_width is odd; allowed: even", err) &&
            check_with(document, mapping, "kv_heads", kind->kv_heads == kind->heads,
                       "latent attention has keys and values for each head; allowed: the number of heads", err);
 }
