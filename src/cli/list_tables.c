@@ -132,6 +132,7 @@ static bool add_model(const char *name, struct listing *listing, struct error *e
     const struct model_kind *kind = &model.kinds[0];
     add_text(listing, "model", "model", name);
     add_number(listing, "parameters", "parameters [B]", cost_model_parameters(&model), giga, 2);
+    add_number(listing, "active_parameters", "active [B]", cost_model_active_parameters(&model), giga, 2);
     const struct {
         const char *key, *heading;
         int64_t size;
