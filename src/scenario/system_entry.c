@@ -34,8 +34,7 @@ const struct schema_key system_entry_keys[] = {
      "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
     {"plan.ep", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
      "expert-parallel degree: neighbouring GPUs among tp x cp x dp of a stage that share its experts out; a multiple "
-     "of "
-     "tp, since experts are not split by tensor parallelism",
+     "of tp, since experts are not split by tensor parallelism",
      SYSTEM(plan.ep)},
     {"plan.capacity_factor", SCHEMA_REAL, "-", 0, 1 << 10, "0", NULL,
      "tokens of an expert over the mean of all experts, above which it drops tokens (Megatron-LM's "
