@@ -14,16 +14,32 @@ static const double gib = 1 << 30;
 
 /** Two latent heads of 2 + 2 wide keys and 2 wide values, over 3 and 2 compressed columns; 4 experts of 8, 2 a token,
  * and shared ones of 6. Layer 0 is dense, 12 wide. */
-static const struct model latent = {
-    .hidden = 4,
-    .layers = 3,
-    .vocabulary = 16,
-    .n_runs = 2,
-    .pattern = {{0, 1}, {1, 2}},
-    .kinds = {{.heads = 2, .kv_heads = 2, .head_width = 2, .kv_lora_rank = 2, .q_lora_rank = 3, .rope_width = 2,
-               .value_width = 2, .ffn = 12, .activation = MODEL_SWIGLU},
-              {.heads = 2, .kv_heads = 2, .head_width = 2, .kv_lora_rank = 2, .q_lora_rank = 3, .rope_width = 2,
-               .value_width = 2, .ffn = 8, .experts = 4, .top_k = 2, .shared_ffn = 6, .activation = MODEL_SWIGLU}}};
+static const struct model latent = {.hidden = 4,
+                                    .layers = 3,
+                                    .vocabulary = 16,
+                                    .n_runs = 2,
+                                    .pattern = {{0, 1}, {1, 2}},
+                                    .kinds = {{.heads = 2,
+                                               .kv_heads = 2,
+                                               .head_width = 2,
+                                               .kv_lora_rank = 2,
+                                               .q_lora_rank = 3,
+                                               .rope_width = 2,
+                                               .value_width = 2,
+                                               .ffn = 12,
+                                               .activation = MODEL_SWIGLU},
+                                              {.heads = 2,
+                                               .kv_heads = 2,
+                                               .head_width = 2,
+                                               .kv_lora_rank = 2,
+                                               .q_lora_rank = 3,
+                                               .rope_width = 2,
+                                               .value_width = 2,
+                                               .ffn = 8,
+                                               .experts = 4,
+                                               .top_k = 2,
+                                               .shared_ffn = 6,
+                                               .activation = MODEL_SWIGLU}}};
 
 /** Matrices of latent attention: queries 4 x 3 and 3 x 8, keys and values 4 x 4 and 2 x 8, projection 4 x 4. */
 enum { LATENT = 12 + 24 + 16 + 16 + 16, ROUTER = 4 * 4, EXPERT = 3 * 4 * 8, SHARED = 3 * 4 * 6, DENSE = 3 * 4 * 12 };
@@ -45,12 +61,12 @@ TEST(model_parameters__are_those_of_published_mixtures)
     static const struct {
         const char *name;
         double total, active;
-    } models[] = {{"mixtral-8x7b", 46.70, 12.88},     {"mixtral-8x22b", 140.63, 39.16},
-                  {"deepseek-v3", 671.03, 37.55},     {"qwen3-30b-a3b", 30.53, 3.35},
-                  {"qwen3-235b-a22b", 235.09, 22.19}, {"gpt-oss-120b", 116.83, 5.13 + 0.579},
+    } models[] = {{"mixtral-8x7b", 46.70, 12.88},       {"mixtral-8x22b", 140.63, 39.16},
+                  {"deepseek-v3", 671.03, 37.55},       {"qwen3-30b-a3b", 30.53, 3.35},
+                  {"qwen3-235b-a22b", 235.09, 22.19},   {"gpt-oss-120b", 116.83, 5.13 + 0.579},
                   {"gpt-oss-20b", 20.92, 3.61 + 0.579}, {"llama-4-scout", 107.77, 17.17},
-                  {"llama-4-maverick", 400.71, 17.19}, {"kimi-k2", 1026.4, 32.86},
-                  {"deepseek-v2", 235.74, 21.38},     {"grok-1", 315.68, 83.8}};
+                  {"llama-4-maverick", 400.71, 17.19},  {"kimi-k2", 1026.4, 32.86},
+                  {"deepseek-v2", 235.74, 21.38},       {"grok-1", 315.68, 83.8}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model model;
         struct error err = {0};
@@ -66,8 +82,8 @@ TEST(layer_parameters__count_each_expert)
     CHECK_TRUE(cost_layers_parameters(&dense) == LATENT + NORMS + DENSE);
     CHECK_TRUE(cost_layers_parameters(&experts) == LATENT + NORMS + ROUTER + SHARED + 4 * EXPERT);
     CHECK_TRUE(cost_expert_parameters(&dense) == 0 && cost_expert_parameters(&experts) == 4 * EXPERT);
-    CHECK_TRUE(cost_model_parameters(&latent) == 3 * (LATENT + NORMS) + DENSE +
-                                                    2 * (ROUTER + SHARED + 4 * EXPERT) + 2 * 16 * 4 + 4);
+    CHECK_TRUE(cost_model_parameters(&latent) ==
+               3 * (LATENT + NORMS) + DENSE + 2 * (ROUTER + SHARED + 4 * EXPERT) + 2 * 16 * 4 + 4);
     CHECK_TRUE(cost_model_active_parameters(&latent) == cost_model_parameters(&latent) - 2 * 2 * EXPERT);
     struct cost_setting half = experts;
     half.expert_ranks = 2;
@@ -120,8 +136,8 @@ TEST(cost_of_pass__executes_the_flop_of_the_curve)
     }
 }
 
-/* An imbalance of 1.5 gives the busiest rank half as many tokens more. A capacity of 1.25 drops what is above it, and one
- * of 2 drops nothing. */
+/* An imbalance of 1.5 gives the busiest rank half as many tokens more. A capacity of 1.25 drops what is above it, and
+ * one of 2 drops nothing. */
 TEST(cost_expert_load__is_the_imbalance_up_to_the_capacity)
 {
     struct cost_setting setting = setting_of(&latent, 1, 1);
@@ -140,9 +156,9 @@ TEST(cost_expert_load__is_the_imbalance_up_to_the_capacity)
 
 /*
  * Bytes that a token keeps: both norms' input 2 x 4 and output 2 x 4; compressed queries and keys before and behind
- * their norms, 2 x 2 x (3 + 2); queries 2 x 8, keys and values 2 x (8 + 4), attention's output 2 x 4 and fp32 sums 4 x 2;
- * router's scores and choice (4 + 1) x 4; shared experts' up 2 x 12 and activation 2 x 6; of 2 experts a token
- * 2 x (4 + 16 + 8) each; the map 4 x 2.
+ * their norms, 2 x 2 x (3 + 2); queries 2 x 8, keys and values 2 x (8 + 4), attention's output 2 x 4 and fp32 sums 4 x
+ * 2; router's scores and choice (4 + 1) x 4; shared experts' up 2 x 12 and activation 2 x 6; of 2 experts a token 2 x
+ * (4 + 16 + 8) each; the map 4 x 2.
  */
 TEST(layer_kept_bytes__count_what_experts_and_latent_attention_keep)
 {
@@ -168,12 +184,12 @@ TEST(cost_of_pass__shares_tokens_and_columns_out_to_tensor_ranks)
     half.tensor = 2;
     half.sequence_parallel = true;
     for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
-        CHECK_CLOSE(2 * cost_of_pass(&half, pass, &micro_batch).flop, cost_of_pass(&whole, pass, &micro_batch).flop, 1e-14);
+        CHECK_CLOSE(2 * cost_of_pass(&half, pass, &micro_batch).flop, cost_of_pass(&whole, pass, &micro_batch).flop,
+                    1e-14);
     struct layer layer;
     layer_of(&half, 1, &layer);
     CHECK_TRUE(layer_expert_parameters(&half, &layer) == 4 * EXPERT); /* each rank has whole experts */
-    CHECK_TRUE(layer_parameters(&half, &layer) ==
-               4 * EXPERT + NORMS + 12 + 16 + ROUTER + (24 + 16 + 16 + SHARED) / 2);
+    CHECK_TRUE(layer_parameters(&half, &layer) == 4 * EXPERT + NORMS + 12 + 16 + ROUTER + (24 + 16 + 16 + SHARED) / 2);
 }
 
 /* Four ranks send three quarters of 2 copies of 4 columns, twice forward and twice backward, in each of two layers. The

@@ -27,8 +27,8 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     const struct work *least = &costs->least;
     double peak = scenario->device.peak_flop_per_s[PRECISION_BF16], gpus = platform_n_gpus(&scenario->platform);
     double all_s = gpus * ((double)scenario->measured * summary->time_mean_s), model_s = summary->mfu * all_s;
-    double beside_s =
-        bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s - costs->kernels_s - costs->wait_s; /* optimizer */
+    double beside_s = bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s - costs->kernels_s -
+                      costs->wait_s; /* optimizer */
     share[EXPLAIN_PRODUCTS] = least->product_s - least->product_flop / peak;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
     share[EXPLAIN_OTHER_KERNELS] = least->kernels_s - least->product_s - least->attention_s + beside_s;

@@ -52,7 +52,8 @@ static struct cost_micro_batch all_tokens(double n_tokens)
     return (struct cost_micro_batch){.padding_tokens = (int32_t)fmin(n_tokens, INT32_MAX), .context = 1, .first = true};
 }
 
-/* Return the seconds of an operator's tensor-parallel collectives that no GEMM hides, with all tokens in one message. */
+/* Return the seconds of an operator's tensor-parallel collectives that no GEMM hides, with all tokens in one message.
+ */
 static double op_exposed_s(const struct cost_setting *setting, const struct layer_op *op, double tokens, enum pass pass)
 {
     double bytes = tokens * layer_split_width(op) * cost_precisions(setting).wire;

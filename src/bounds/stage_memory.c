@@ -71,10 +71,9 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
         .states_bytes = cost_of_stage(cost_state_bytes, &rank_setting, parameters, shards) +
                         cost_state_block_bytes(&rank_setting, first, last, shards) +
                         cost_reduce_bucket_bytes(&stage_setting),
-        .gradients_bytes =
-            cost_frees_gradients(&stage_setting)
-                ? cost_of_stage(cost_gradient_state_bytes, &rank_setting, parameters, shards)
-                : 0,
+        .gradients_bytes = cost_frees_gradients(&stage_setting)
+                               ? cost_of_stage(cost_gradient_state_bytes, &rank_setting, parameters, shards)
+                               : 0,
         .gathered_bytes = cost_gathered_bytes(&stage_setting),
         .libraries_bytes = stage_setting.device->workspace_bytes,
         .token = stage_token_of(&stage_setting, first, last, layout->context, micro_batch->recompute),

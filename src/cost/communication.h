@@ -51,8 +51,8 @@ struct cost_transfer cost_of_transfer(const struct cost_setting *setting, enum c
 double cost_collective_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                          int32_t ranks);
 
-/** Return the time of an all-to-all over domains in which each of `ranks` ranks, TP GPUs apart, sends `sent` bytes to all
- * others together [s]. What leaves a domain goes by NICs, beside what stays.
+/** Return the time of an all-to-all over domains in which each of `ranks` ranks, TP GPUs apart, sends `sent` bytes to
+ * all others together [s]. What leaves a domain goes by NICs, beside what stays.
  * @param wire_bytes  takes the bytes through a rank's NIC too, over the link's efficiency */
 double cost_all_to_all_s(const struct cost_setting *setting, double sent, int32_t ranks, double *wire_bytes);
 

@@ -68,7 +68,8 @@ bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)
                 flop += (double)curve.windows[0].q * (double)flop_square(tokens, curve.windows[0].window);
             largest = fmax(largest, (double)layers * flop);
         }
-    return largest < 0x1p63 && 4.0 * (double)model->hidden * (double)model->vocabulary * (double)(1 + model->mtp_layers) * n < 0x1p63;
+    return largest < 0x1p63 &&
+           4.0 * (double)model->hidden * (double)model->vocabulary * (double)(1 + model->mtp_layers) * n < 0x1p63;
 }
 
 int64_t flop_attention(const struct model *model, int32_t kind, enum pass pass, int64_t begin, int64_t end)

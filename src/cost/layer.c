@@ -50,8 +50,11 @@ static struct layer_op *add(struct layer *layer, enum layer_op_kind kind)
 }
 
 /** Names of a GEMM's kernels: forward, gradient of the input, gradient of the weight. */
-#define GEMM_NAMES(name) {name " GEMM", name " input-gradient GEMM", name " weight-gradient GEMM"}
-#define GEMM(name)       (const char *const[]) GEMM_NAMES(name)
+#define GEMM_NAMES(name)                                                                                               \
+    {                                                                                                                  \
+        name " GEMM", name " input-gradient GEMM", name " weight-gradient GEMM"                                        \
+    }
+#define GEMM(name) (const char *const[]) GEMM_NAMES(name)
 
 static struct layer_op *add_gemm(struct layer *layer, const char *const names[N_STEP_PASSES], enum layer_split split,
                                  double in, double out)
@@ -182,8 +185,8 @@ static void add_latent_qkv(struct layer *layer, const struct cost_setting *setti
 {
     const struct model_kind *kind = &setting->model->kinds[layer->kind];
     double heads = (double)kind->heads / setting->tensor, compressed = (double)kind->q_lora_rank;
-    double up = heads * (double)(model_head_width(setting->model, layer->kind) +
-                                 model_value_head(setting->model, layer->kind));
+    double up =
+        heads * (double)(model_head_width(setting->model, layer->kind) + model_value_head(setting->model, layer->kind));
     if (compressed > 0)
         add_compression(layer, setting, w, GEMM("query down"), compressed, 0)->shared = w->h;
     add_compression(layer, setting, w, GEMM("key and value down"), (double)kind->kv_lora_rank,
@@ -227,9 +230,8 @@ struct block_names {
 };
 
 static const struct block_names dense_names = {GEMM_NAMES("gate"), GEMM_NAMES("up"), "activation", GEMM_NAMES("down")};
-static const struct block_names expert_names = {.up = GEMM_NAMES("experts' up"),
-                                                .activation = "experts' activation",
-                                                .down = GEMM_NAMES("experts' down")};
+static const struct block_names expert_names = {
+    .up = GEMM_NAMES("experts' up"), .activation = "experts' activation", .down = GEMM_NAMES("experts' down")};
 static const struct block_names shared_names = {GEMM_NAMES("shared experts' gate"), GEMM_NAMES("shared experts' up"),
                                                 "shared experts' activation", GEMM_NAMES("shared experts' down")};
 
@@ -330,7 +332,6 @@ static void add_prediction(struct layer *layer, const struct cost_setting *setti
     add_norm(layer, setting, w, "norm of hidden states")->vectors += (double)model_norm_parameters(setting->model);
     add_gemm(layer, GEMM("prediction's"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
 }
-
 
 /** Add the operators between GEMMs that keep nothing but masks. */
 static void add_between(struct layer *layer, const struct cost_setting *setting, const struct widths *w)

@@ -128,7 +128,8 @@ double cost_added_bytes(const struct cost_setting *setting, bool first);
  * a layer without experts. */
 double layer_dispatch_bytes(const struct cost_setting *setting, int32_t kind);
 
-/** Return the columns of the tensor that TP ranks gather before a column-split GEMM, or reduce behind a row-split one. */
+/** Return the columns of the tensor that TP ranks gather before a column-split GEMM, or reduce behind a row-split one.
+ */
 static inline double layer_split_width(const struct layer_op *op)
 {
     return op->split == LAYER_COLUMN ? op->in : op->out;

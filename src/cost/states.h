@@ -49,8 +49,8 @@ int32_t cost_expert_shards(const struct cost_setting *setting);
 typedef double cost_states_quantity(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /**
- * Return a quantity of the states of a rank of a stage: of its experts, which cost_expert_shards share, and of its other
- * parameters, which `shards` ranks share.
+ * Return a quantity of the states of a rank of a stage: of its experts, which cost_expert_shards share, and of its
+ * other parameters, which `shards` ranks share.
  *
  * @param setting     holds the layers of the rank
  * @param parameters  all parameters of the rank

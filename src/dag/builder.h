@@ -92,8 +92,8 @@ struct builder_stage_cursor {
     int32_t blocked_on;            /* instance of its pipeline, -1: none, because it runs or waits for its group */
     bool queued;
     int32_t join, next_in_join; /* its join, and the next cursor of it; -1: none */
-    bool joined;   /* it waits behind a pass for the others of its join */
-    bool in_group; /* it waits for its group, and has an empty pass for the others */
+    bool joined;                /* it waits behind a pass for the others of its join */
+    bool in_group;              /* it waits for its group, and has an empty pass for the others */
 };
 
 /** Cursors whose passes have collectives that all of them join (dag/joins.h). */

@@ -326,7 +326,8 @@ static double find_exposed(const struct builder *builder, struct replicas *repli
         double expert_chunk = replicas->expert_parameters / chunks;
         double expert_bucket = expert_chunk > 0 ? bucket_parameters(replicas, expert_chunk) : 1;
         double expert_s = experts_s(builder, replicas, purpose, expert_chunk > 0 ? expert_bucket * bytes : 0);
-        double chunk_s = bucket_s * chunk / bucket + expert_s * (expert_chunk / expert_bucket), loss = loss_of(builder, replicas, pass, across);
+        double chunk_s = bucket_s * chunk / bucket + expert_s * (expert_chunk / expert_bucket),
+               loss = loss_of(builder, replicas, pass, across);
         double least_s = bucket_s + (chunks * chunk_s - bucket_s) * loss;
         for (int32_t i = 0; i < replicas->n; i++) {
             double behind_s = rank_exposed_s(builder, replicas->ranks[i], pass, chunk_s, loss);

@@ -131,7 +131,8 @@ bool layout_stages_are_few(const struct model *model, const struct scenario_plan
     int32_t n = 0, stages = (int32_t)plan->pp, chunks = (int32_t)plan->vpp;
     for (int32_t stage = 0; stage < stages * chunks; stage++) {
         int64_t n_layers = scenario_stage_layers(&plan->stages, model->layers, stages, chunks, stage);
-        struct stage_layers own = stage_layers_of(model, first, n_layers + (stage == stages * chunks - 1 ? model->mtp_layers : 0));
+        struct stage_layers own =
+            stage_layers_of(model, first, n_layers + (stage == stages * chunks - 1 ? model->mtp_layers : 0));
         int32_t i = 0;
         while (i < n && memcmp(&seen[i], &own, sizeof own) != 0)
             i++;
@@ -457,10 +458,12 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     const struct scenario_plan *plan = &system->plan;
     const struct model *model = &scenario->model;
     int64_t ranks = plan->tp * plan->cp * plan->dp;
-    bool shared_otherwise = plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
+    bool shared_otherwise =
+        plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
     if (!model_has_experts(model))
-        return (plan->ep == 1 || refuse(scenario, system, "ep", err, "%" PRId64 ", but model %s has no experts; allowed: 1",
-                                        plan->ep, model->name)) &&
+        return (plan->ep == 1 ||
+                refuse(scenario, system, "ep", err, "%" PRId64 ", but model %s has no experts; allowed: 1", plan->ep,
+                       model->name)) &&
                (plan->capacity_factor == 0 ||
                 refuse(scenario, system, "capacity_factor", err, "%g, but model %s has no experts; allowed: 0",
                        plan->capacity_factor, model->name));

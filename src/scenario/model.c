@@ -46,8 +46,7 @@ static const struct schema_key keys[] = {
      KIND(ffn)},
     {"experts", SCHEMA_INT, "-", 0, 1 << 14, "0", NULL, "E, routed experts of a layer; 0: a dense feed-forward block",
      KIND(experts)},
-    {"top_k", SCHEMA_INT, "-", 0, 1 << 14, "0", NULL, "with experts: routed experts that compute a token",
-     KIND(top_k)},
+    {"top_k", SCHEMA_INT, "-", 0, 1 << 14, "0", NULL, "with experts: routed experts that compute a token", KIND(top_k)},
     {"shared_ffn", SCHEMA_INT, "-", 0, 1 << 20, "0", NULL,
      "with experts: inner width of all shared experts together; 0: there are none", KIND(shared_ffn)},
     {"window", SCHEMA_INT, "tokens", 0, 1 << 24, "0", NULL,
@@ -210,18 +209,20 @@ static bool check_with(const struct document *document, int32_t mapping, const c
 }
 
 /** Check the keys of latent attention of a kind. */
-static bool check_latent(const struct document *document, int32_t mapping, const struct model_kind *kind,
+static bool check_latent(const struct document *document, int32_t mapping, const struct model *model, int32_t i,
                          struct error *err)
 {
+    const struct model_kind *kind = &model->kinds[i];
+    int64_t widths = model_head_width(model, i) + kind->rope_width + model_value_head(model, i);
     if (kind->kv_lora_rank == 0)
         return check_with(document, mapping, "q_lora_rank", kind->q_lora_rank == 0, "needs kv_lora_rank", err) &&
                check_with(document, mapping, "rope_width", kind->rope_width == 0, "needs kv_lora_rank", err) &&
                check_with(document, mapping, "value_width", kind->value_width == 0, "needs kv_lora_rank", err);
     return check_with(document, mapping, "kv_lora_rank", !kind->biases, "with biases is not modelled", err) &&
            check_with(document, mapping, "qk_norm", kind->qk_norm == MODEL_NO_QK_NORM,
-                      "latent attention has norms of compressed queries and keys in place of these; allowed: none", err) &&
-           check_with(document, mapping, "rope_width",
-                      (kind->head_width + kind->rope_width + kind->value_width) % 2 == 0,
+                      "latent attention has norms of compressed queries and keys in place of these; allowed: none",
+                      err) &&
+           check_with(document, mapping, "rope_width", widths % 2 == 0,
                       "the sum of head_width, rope_width and value_width is odd; allowed: even", err) &&
            check_with(document, mapping, "kv_heads", kind->kv_heads == kind->heads,
                       "latent attention has keys and values for each head; allowed: the number of heads", err);
@@ -245,8 +246,7 @@ static bool check_experts(const struct document *document, int32_t mapping, cons
 static bool check_kind(const struct document *document, int32_t mapping, const struct model *model, int32_t i,
                        struct error *err)
 {
-    return check_heads(document, mapping, model, i, err) &&
-           check_latent(document, mapping, &model->kinds[i], err) &&
+    return check_heads(document, mapping, model, i, err) && check_latent(document, mapping, model, i, err) &&
            check_experts(document, mapping, model, i, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module describes language models: decoder-only transformers, dense or with experts, from model/llm/NAME.yaml. */
+/** This module describes language models: decoder-only transformers, dense or with experts, from model/llm/NAME.yaml.
+ */
 #ifndef SLIMSIM_SCENARIO_MODEL_H
 #define SLIMSIM_SCENARIO_MODEL_H
 
@@ -29,18 +30,18 @@ struct model_kind {
     int64_t heads;                /* n, query heads */
     int64_t kv_heads;             /* g, groups of grouped-query attention; equals heads without it */
     int64_t head_width;           /* width of a head's queries, keys and values; 0: hidden / heads */
-    int64_t kv_lora_rank;         /* width of compressed keys and values (latent attention); 0: they are not compressed */
-    int64_t q_lora_rank;          /* width of compressed queries; 0: they are not compressed */
-    int64_t rope_width;           /* with latent attention: columns of a head's queries and keys beside head_width */
-    int64_t value_width;          /* with latent attention: width of a head's values; 0: head_width */
-    int64_t ffn;                  /* f, inner width of the feed-forward block, or of each expert */
-    int64_t experts;              /* E, routed experts of a layer; 0: a dense feed-forward block */
-    int64_t top_k;                /* experts that compute a token */
-    int64_t shared_ffn;           /* inner width of all shared experts together; 0: there are none */
-    int64_t window;     /* W, a query sees min(its position + 1, W) keys, its own included; 0: all before it */
-    int32_t activation; /* enum model_activation */
-    int32_t qk_norm;    /* enum model_qk_norm */
-    bool biases;        /* all four GEMMs of a layer have biases. They take no time and are not kept */
+    int64_t kv_lora_rank; /* width of compressed keys and values (latent attention); 0: they are not compressed */
+    int64_t q_lora_rank;  /* width of compressed queries; 0: they are not compressed */
+    int64_t rope_width;   /* with latent attention: columns of a head's queries and keys beside head_width */
+    int64_t value_width;  /* with latent attention: width of a head's values; 0: head_width */
+    int64_t ffn;          /* f, inner width of the feed-forward block, or of each expert */
+    int64_t experts;      /* E, routed experts of a layer; 0: a dense feed-forward block */
+    int64_t top_k;        /* experts that compute a token */
+    int64_t shared_ffn;   /* inner width of all shared experts together; 0: there are none */
+    int64_t window;       /* W, a query sees min(its position + 1, W) keys, its own included; 0: all before it */
+    int32_t activation;   /* enum model_activation */
+    int32_t qk_norm;      /* enum model_qk_norm */
+    bool biases;          /* all four GEMMs of a layer have biases. They take no time and are not kept */
 };
 
 /** `n` layers of a kind, one after the other. */
@@ -58,12 +59,12 @@ struct model {
     struct model_run pattern[MODEL_MAX_RUNS];
     int64_t vocabulary; /* V */
     bool tied_embeddings;
-    int32_t norm;                /* enum model_norm */
-    int64_t norms;               /* norms of a layer: 1, 2 or 4; 0 counts as 2 */
-    bool parallel_attention;     /* attention and feed-forward block have the same input, and one sum adds both */
-    bool dropout;                /* training uses dropout and keeps its masks, one byte an element */
-    int64_t mtp_layers;          /* layers behind the last one that predict later tokens, each with a pass of the head */
-    int64_t positions;           /* number of learned position embeddings; 0: rotary embeddings, without parameters */
+    int32_t norm;            /* enum model_norm */
+    int64_t norms;           /* norms of a layer: 1, 2 or 4; 0 counts as 2 */
+    bool parallel_attention; /* attention and feed-forward block have the same input, and one sum adds both */
+    bool dropout;            /* training uses dropout and keeps its masks, one byte an element */
+    int64_t mtp_layers;      /* layers behind the last one that predict later tokens, each with a pass of the head */
+    int64_t positions;       /* number of learned position embeddings; 0: rotary embeddings, without parameters */
     int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of this x TP; 0: no padding */
 };
 
@@ -131,7 +132,8 @@ bool model_is_gated(const struct model *model);
 /** Return whether layers run on so many TP ranks, apart from their heads. A norm of all queries needs all of them. */
 bool model_takes_tensor(const struct model *model, int64_t tensor);
 
-/** Return the width of one head of a kind of layer, d. With latent attention it is that of the part without rotation. */
+/** Return the width of one head of a kind of layer, d. With latent attention it is that of the part without rotation.
+ */
 static inline int64_t model_head_width(const struct model *model, int32_t kind)
 {
     const struct model_kind *of = &model->kinds[kind];

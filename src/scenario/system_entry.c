@@ -33,8 +33,8 @@ const struct schema_key system_entry_keys[] = {
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL,
      "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
     {"plan.ep", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
-     "expert-parallel degree: neighbouring GPUs among tp x cp x dp of a stage that share its experts out; a multiple of "
-     "tp, since experts are not split by tensor parallelism",
+     "expert-parallel degree: neighbouring GPUs among tp x cp x dp of a stage that share its experts out; a multiple "
+     "of tp, since experts are not split by tensor parallelism",
      SYSTEM(plan.ep)},
     {"plan.capacity_factor", SCHEMA_REAL, "-", 0, 1 << 10, "0", NULL,
      "tokens of an expert over the mean of all experts, above which it drops tokens (Megatron-LM's "
@@ -198,8 +198,8 @@ bool scenario_recompute_fits(int32_t recompute, const struct model *model)
 {
     if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
         return true;
-    bool llama = model_is_gated(model) && !model->dropout && !model_has_experts(model) &&
-                 !model_has_latent_attention(model);
+    bool llama =
+        model_is_gated(model) && !model->dropout && !model_has_experts(model) && !model_has_latent_attention(model);
     return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
 }
 

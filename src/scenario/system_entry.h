@@ -103,10 +103,10 @@ struct scenario_plan {
     int64_t tp, pp, cp, dp;
     int64_t ep;             /* ranks of TP x CP x DP of a stage that share its experts out */
     double capacity_factor; /* tokens of an expert over their mean above which it drops tokens; 0: it drops none */
-    int32_t cp_type;  /* enum scenario_context */
-    int64_t vpp;      /* virtual stages (chunks) of a rank */
-    int32_t schedule; /* enum scenario_schedule */
-    int64_t slices;   /* slices of a micro-batch, with a schedule of slices; 0: the schedule's default */
+    int32_t cp_type;        /* enum scenario_context */
+    int64_t vpp;            /* virtual stages (chunks) of a rank */
+    int32_t schedule;       /* enum scenario_schedule */
+    int64_t slices;         /* slices of a micro-batch, with a schedule of slices; 0: the schedule's default */
     struct scenario_stages stages;
     int32_t sharding;            /* enum scenario_sharding */
     int32_t shard_communication; /* enum scenario_shard_communication, with zero3 */

@@ -9,7 +9,7 @@
 #include "simulate/interval.h"
 
 const char *const time_part_name[TIME_N_PARTS] = {
-    "compute",   "bubbles",    "context parallelism", "tensor collectives", "zero2/3 collectives",
+    "compute",           "bubbles",   "context parallelism", "tensor collectives", "zero2/3 collectives",
     "tokens to experts", "gradients", "re-sharding"};
 
 /** A summary to sort, and how well it fits: 0 surely, 1 tightly, 2 not. */
