@@ -374,6 +374,9 @@ static void add_system(const struct training_system *system, struct listing *lis
         if (system->degrees & 1U << i)
             snprintf(taken + strlen(taken), sizeof taken - strlen(taken), "%s%s", *taken != '\0' ? " " : "",
                      degrees[i]);
+    if (system->degrees & SYSTEM_EP_IN_PIPELINE) /* in brackets: only among the GPUs of a pipeline's stage */
+        snprintf(taken + strlen(taken), sizeof taken - strlen(taken), " %s",
+                 (system->degrees & SYSTEM_EP) == SYSTEM_EP ? "EP" : "(EP)");
     for (int i = 0; i < 2; i++)
         if (decides & 1U << i)
             append_word(decided, decisions[i]);
@@ -381,9 +384,6 @@ static void add_system(const struct training_system *system, struct listing *lis
     snprintf(meaning, sizeof meaning, "%.*s", (int)strcspn(system->meaning, ",:;"), system->meaning);
     listing->row = json_object();
     add_text(listing, "system", "system", system->name);
-    if (system->degrees & SYSTEM_EP_IN_PIPELINE)
-        snprintf(taken + strlen(taken), sizeof taken - strlen(taken), "%s%s", *taken != '\0' ? ", " : "",
-                 (system->degrees & SYSTEM_EP) == SYSTEM_EP ? "EP" : "EP in a pipeline");
     add_text(listing, "degrees", "degrees", *taken != '\0' ? taken : "DP only");
     add_text(listing, "decides", "decides itself", *decided != '\0' ? decided : "-");
     add_text(listing, "meaning", "meaning", meaning);

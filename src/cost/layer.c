@@ -549,7 +549,7 @@ struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const str
     return (struct cost_gemm){1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision};
 }
 
-/** Append the GEMMs of an operator in one pass. Those of several copies run one after the other. */
+/** Append the GEMMs of an operator in one pass. Several copies run one after the other. */
 static void add_products(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer_op *op,
                          enum pass pass, struct cost_gemm gemm)
 {
