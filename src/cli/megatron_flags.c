@@ -2,6 +2,7 @@
 #include "cli/megatron_flags.h"
 
 #include "scenario/device.h"
+#include "scenario/system_entry.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -373,6 +374,37 @@ static void print_overlap(const struct point_view *view, FILE *file)
            "does not.");
 }
 
+/** Return whether a list of results that are computed again has an entry of this name. */
+static bool has_entry(int32_t recompute, const char *name)
+{
+    for (int32_t i = 0; i < SYSTEM_ENTRY_N_KEYS; i++) {
+        const struct schema_key *key = &system_entry_keys[i];
+        int32_t entry = strcmp(key->name, "plan.recompute") == 0 ? schema_choice(key->choices, name) : -1;
+        if (entry >= 0)
+            return (recompute & (1 << entry)) != 0;
+    }
+    return false;
+}
+
+/** Print what of the plan's list Megatron-LM can compute again by itself. */
+static void print_modules(int32_t recompute, FILE *file)
+{
+    static const char *const modules[][2] = {
+        {"attention-core", "core_attn"}, {"norm", "layernorm"}, {"moe-act", "moe_act"},
+        {"mla-up-proj", "mla_up_proj"},  {"mlp", "mlp"},        {"moe", "moe"}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+        if (!has_entry(recompute, modules[i][0]))
+            continue;
+        fputs(any ? "" : "--recompute-granularity selective\n--recompute-modules", file);
+        fprintf(file, " %s", modules[i][1]);
+        any = true;
+    }
+    fputs(any ? "\n" : "", file);
+    say_if(file, has_entry(recompute, "moe-act"),
+           "Megatron-LM takes moe_act only with --moe-grouped-gemm, which the plan does not count.");
+}
+
 static void print_recompute(const struct scenario_plan *plan, FILE *file)
 {
     int32_t recompute = plan->recompute;
@@ -381,10 +413,8 @@ static void print_recompute(const struct scenario_plan *plan, FILE *file)
     else if (recompute == RECOMPUTE_FULL)
         fprintf(file, "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %" PRId64 "\n",
                 plan->recompute_layers);
-    else if ((recompute & (RECOMPUTE_NORM | RECOMPUTE_ATTENTION_CORE)) != 0)
-        fprintf(file, "--recompute-granularity selective\n--recompute-modules%s%s\n",
-                (recompute & RECOMPUTE_ATTENTION_CORE) != 0 ? " core_attn" : "",
-                (recompute & RECOMPUTE_NORM) != 0 ? " layernorm" : "");
+    else
+        print_modules(recompute, file);
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ACTIVATION) != 0,
            "The plan recomputes the activation function of dense layers, which Megatron-LM cannot do alone.");
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ALTERNATE_GEMMS) != 0,
