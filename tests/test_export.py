@@ -119,12 +119,15 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     decoder-first-pipeline-num-layers decoder-last-pipeline-num-layers num-virtual-stages-per-pipeline-rank
     num-layers-per-virtual-pipeline-stage pipeline-model-parallel-layout data-parallel-sharding-strategy ckpt-format num-distributed-optimizer-instances
     recompute-granularity recompute-method recompute-num-layers attention-backend main-params-dtype main-grads-dtype exp-avg-dtype exp-avg-sq-dtype
-    optimizer-offload-fraction window-size window-attn-skip-freq""".split()}
+    optimizer-offload-fraction window-size window-attn-skip-freq num-experts moe-router-topk moe-ffn-hidden-size moe-layer-freq
+    moe-shared-expert-intermediate-size moe-token-dispatcher-type moe-expert-capacity-factor expert-model-parallel-size
+    expert-tensor-parallel-size q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
-    dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload""".split()}
+    dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload moe-router-pre-softmax
+    multi-latent-attention""".split()}
 KNOWN |= {"recompute-modules": None, "sequence-packing-scheduler": 1, "max-seqlen-per-dp-cp-rank": 1}  # None: any number
 
 
@@ -222,6 +225,100 @@ class Megatron(unittest.TestCase):
         self.assertIn("No flag names norms of all queries and keys together.", comments)
         _, comments = self.flags("model=falcon-7b", *one)
         self.assertIn("No flag names attention beside the feed-forward block.", comments)
+
+    def test_export__prints_the_flags_of_experts_that_ranks_share(self):
+        """Mixtral 8x7B on 256 GPUs: 32 replicas of 8 GPUs, and each rank of the 8 has one of the 8 experts."""
+        flags, comments = self.flags("model=mixtral-8x7b", "systems.0.plan.tp=2", "systems.0.plan.ep=8")
+        self.assertEqual(comments[2:], [
+            "The plan counts the GEMMs of experts one after the other, as without --moe-grouped-gemm.",
+            "The plan counts balanced routing, which --moe-router-force-load-balancing makes in benchmarks."])
+        backend = flags.pop("--attention-backend")
+        self.assertIn(backend, ("flash", "fused"))
+        self.assertEqual(flags, {
+            "--num-layers": "32", "--hidden-size": "4096", "--ffn-hidden-size": "14336", "--num-attention-heads": "32",
+            "--group-query-attention": "", "--num-query-groups": "8", "--swiglu": "", "--normalization": "RMSNorm",
+            "--disable-bias-linear": "", "--untie-embeddings-and-output-weights": "", "--position-embedding-type": "rope",
+            "--attention-dropout": "0", "--hidden-dropout": "0", "--vocab-size": "32000", "--make-vocab-size-divisible-by": "128",
+            "--num-experts": "8", "--moe-router-topk": "2", "--moe-ffn-hidden-size": "14336",
+            "--moe-token-dispatcher-type": "alltoall", "--expert-model-parallel-size": "8", "--expert-tensor-parallel-size": "1",
+            "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
+            "--bf16": "", "--tensor-model-parallel-size": "2", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
+            "--sequence-parallel": "", "--use-distributed-optimizer": "", "--overlap-grad-reduce": "", "--overlap-param-gather": ""})
+
+    def test_export__prints_latent_attention_and_layers_that_predict_more_tokens(self):
+        """DeepSeek-V3 has 3 dense layers, 58 with experts, and one behind them that predicts one more token."""
+        plan = "systems.0.plan."
+        flags, comments = self.flags("model=deepseek-v3", plan + "tp=1", plan + "ep=64", plan + "spread=even")
+        self.assertEqual(len(comments), 4, comments)
+        backend = flags.pop("--attention-backend")
+        self.assertIn(backend, ("flash", "fused"))
+        self.assertEqual(flags, {
+            "--num-layers": "61", "--hidden-size": "7168", "--ffn-hidden-size": "18432", "--num-attention-heads": "128",
+            "--kv-channels": "128", "--multi-latent-attention": "", "--q-lora-rank": "1536", "--kv-lora-rank": "512",
+            "--qk-head-dim": "128", "--qk-pos-emb-head-dim": "64", "--v-head-dim": "128", "--qk-layernorm": "",
+            "--swiglu": "", "--normalization": "RMSNorm", "--disable-bias-linear": "",
+            "--untie-embeddings-and-output-weights": "", "--position-embedding-type": "rope",
+            "--attention-dropout": "0", "--hidden-dropout": "0", "--mtp-num-layers": "1", "--vocab-size": "129280",
+            "--make-vocab-size-divisible-by": "128", "--num-experts": "256", "--moe-router-topk": "8",
+            "--moe-ffn-hidden-size": "2048", "--moe-shared-expert-intermediate-size": "2048",
+            "--moe-layer-freq": "([0]*3+[1]*58)", "--moe-token-dispatcher-type": "alltoall",
+            "--expert-model-parallel-size": "64", "--expert-tensor-parallel-size": "1",
+            "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
+            "--bf16": "", "--tensor-model-parallel-size": "1", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
+            "--pipeline-model-parallel-layout": "Et*16|t*15|t*15|t*15mL",
+            "--use-distributed-optimizer": "", "--overlap-grad-reduce": "", "--overlap-param-gather": ""})
+        flags, _ = self.flags("model=deepseek-v2-lite", plan + "tp=1", plan + "pp=1", plan + "ep=8")
+        self.assertNotIn("--q-lora-rank", flags)
+        self.assertNotIn("--mtp-num-layers", flags)
+
+    def test_export__prints_which_layers_have_experts(self):
+        """The list has a digit for each layer. Python computes it, as Megatron-LM does."""
+        one = ["systems.0.plan.tp=1", "systems.0.plan.pp=1", "systems.0.plan.ep=8"]
+        flags, _ = self.flags("model=llama-4-maverick", *one)
+        self.assertEqual(flags["--moe-layer-freq"], "([0]+[1])*24")
+        self.assertEqual((flags["--ffn-hidden-size"], flags["--moe-ffn-hidden-size"]), ("16384", "8192"))
+        for layers, pattern, digits in ((7, "[{kind: dense, n: 2}, {kind: experts}]", "0010010"), (6, "[{kind: experts}, {kind: dense, n: 2}]", "100100"),
+                                        (5, "[{kind: experts, n: 2}, {kind: experts}, {kind: dense}]", "11101"), (4, "[{kind: dense}, {kind: experts, n: 3}]", "0111")):
+            model = self.model(layers, "kinds: {experts: {ffn: 2048, experts: 16, top_k: 2}, dense: {}}", f"pattern: {pattern}")
+            flags, comments = self.flags(f"model={model}", *one)
+            self.assertEqual(eval(flags["--moe-layer-freq"], {}), [int(digit) for digit in digits])
+            self.assertEqual((flags["--ffn-hidden-size"], flags["--moe-ffn-hidden-size"]), ("8192", "2048"))
+            self.assertFalse([line for line in comments if "Kinds of layers differ" in line])
+        for name in ("mixtral-8x7b", "gpt-oss-20b", "qwen3-30b-a3b"):
+            flags, comments = self.flags(f"model={name}", *one)
+            self.assertNotIn("--moe-layer-freq", flags)
+            self.assertFalse([line for line in comments if "Kinds of layers differ" in line])
+
+    def model(self, layers, *more):
+        """Write a model of so many layers and more keys, and return its path."""
+        return write("layers.yaml", "\n".join(("name: layers", "source: test", "hidden: 2048", f"layers: {layers}", "heads: 16", "kv_heads: 16",
+                                               "ffn: 8192", "vocabulary: 32000", "activation: swiglu", "tied_embeddings: false", *more)) + "\n")
+
+    def test_export__says_what_of_experts_and_latent_attention_megatron_cannot_do(self):
+        plan, differ = "systems.0.plan.", "Kinds of layers differ in more than having a window or experts"
+        one = [plan + "tp=1", plan + "pp=1", plan + "ep=8"]
+        latent = ["model=deepseek-v2-lite", plan + "cp=2", "attention=flash3"]
+        kinds = "kinds: {a: {experts: 8, top_k: 2}, b: {experts: 16, top_k: 2}}"
+        two, ffn = self.model(4, kinds, "pattern: [{kind: a}, {kind: b}]").rename(SCRATCH / "two.yaml"), SCRATCH / "ffn.yaml"
+        self.model(4, "kinds: {a: {}, b: {ffn: 4096}, c: {experts: 8, top_k: 2}}", "pattern: [{kind: a}, {kind: b}, {kind: c, n: 2}]").rename(ffn)
+        learned = self.model(4, "positions: 4096", "mtp_layers: 1", "experts: 8", "top_k: 2")
+        plain = self.flags(*one, "model=qwen3-30b-a3b")[1] + self.flags(*one, *latent)[1]
+        for settings, said in ((["model=mixtral-8x7b", "expert_imbalance=1.3"], "No flag names expert_imbalance."),
+                               (["model=llama-4-maverick"], "so --moe-router-pre-softmax is set"),
+                               (["model=gpt-oss-20b"], "refuses biases of experts, so --no-bias-swiglu-fusion is set"),
+                               ([*latent, plan + "cp_type=all-gather"], "context parallelism only by p2p"),
+                               ([*latent, "attention=flash2"], "only from flash-attention 3 on"),
+                               ([f"model={two}"], differ), ([f"model={ffn}"], differ),
+                               ([f"model={learned}"], "predict several tokens beside learned positions")):
+            flags, comments = self.flags(*one, *settings)
+            self.assertTrue([line for line in comments if said in line], (settings, comments))
+            self.assertEqual("--moe-router-pre-softmax" in flags, "model=llama-4-maverick" in settings)
+            self.assertEqual("--no-bias-swiglu-fusion" in flags, "model=gpt-oss-20b" in settings)
+            self.assertNotIn("--mtp-num-layers", flags)
+            self.assertFalse([line for line in plain if said in line])
+        flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1.25", plan + "recompute=[norm, attention-core]")
+        self.assertEqual((flags["--moe-expert-capacity-factor"], flags["--recompute-modules"]), ("1.25", "core_attn layernorm"))
+        self.assertNotIn("--expert-model-parallel-size", self.flags()[0])
 
     def test_export__prints_the_flags_of_a_searched_plan(self):
         flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")

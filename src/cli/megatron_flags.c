@@ -2,6 +2,7 @@
 #include "cli/megatron_flags.h"
 
 #include "scenario/device.h"
+#include "scenario/system_entry.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,20 +20,62 @@ static void flag_if(FILE *file, bool holds, const char *flag)
         fprintf(file, "%s\n", flag);
 }
 
-/** Return whether kinds of layers differ in more than whether they have the one window. */
-static bool differs_beside_window(const struct model *model)
+/** Return the first kind of layer that has experts, or the first that has none. NULL: there is none of these. */
+static const struct model_kind *first_kind(const struct model *model, bool experts)
+{
+    for (int32_t i = 0; i < MODEL_NAMED_KINDS; i++)
+        if (model_has_kind(model, i) && (model->kinds[i].experts > 0) == experts)
+            return &model->kinds[i];
+    return NULL;
+}
+
+/** Return whether attention differs in more than the window. */
+static bool attention_differs(const struct model_kind *a, const struct model_kind *b)
+{
+    return a->heads != b->heads || a->kv_heads != b->kv_heads || a->head_width != b->head_width ||
+           a->kv_lora_rank != b->kv_lora_rank || a->q_lora_rank != b->q_lora_rank || a->rope_width != b->rope_width ||
+           a->value_width != b->value_width || a->biases != b->biases || a->qk_norm != b->qk_norm;
+}
+
+/** Return whether two feed-forward blocks differ, both with experts or both without. */
+static bool block_differs(const struct model_kind *a, const struct model_kind *b)
+{
+    return a->ffn != b->ffn || a->experts != b->experts || a->top_k != b->top_k || a->shared_ffn != b->shared_ffn;
+}
+
+/** Return whether kinds of layers differ in more than whether they have the one window, and experts of one kind. */
+static bool differs_beside_flags(const struct model *model)
 {
     int64_t window = 0;
     bool differs = false;
-    for (int32_t i = 0; i < MODEL_MAX_KINDS && model_has_kind(model, i); i++) {
+    for (int32_t i = 0; i < MODEL_NAMED_KINDS && model_has_kind(model, i); i++) {
         const struct model_kind *kind = &model->kinds[i], *first = &model->kinds[0];
-        differs = differs || (window > 0 && kind->window > 0 && kind->window != window) || kind->ffn != first->ffn ||
-                  kind->heads != first->heads || kind->kv_heads != first->kv_heads ||
-                  kind->head_width != first->head_width || kind->activation != first->activation ||
-                  kind->biases != first->biases || kind->qk_norm != first->qk_norm;
+        differs = differs || (window > 0 && kind->window > 0 && kind->window != window) ||
+                  block_differs(kind, first_kind(model, kind->experts > 0)) || attention_differs(kind, first) ||
+                  kind->activation != first->activation;
         window = kind->window > 0 ? kind->window : window;
     }
     return differs;
+}
+
+/** Return whether layers have latent attention whose values are of another width than queries and keys. */
+static bool has_other_values(const struct model *model)
+{
+    const struct model_kind *kind = &model->kinds[0];
+    return kind->kv_lora_rank > 0 && model_value_head(model, 0) != model_head_width(model, 0) + kind->rope_width;
+}
+
+/** Return whether the model has experts with biases and SwiGLU. */
+static bool has_biased_experts(const struct model *model)
+{
+    const struct model_kind *experts = first_kind(model, true);
+    return experts != NULL && experts->biases && experts->activation == MODEL_SWIGLU;
+}
+
+/** Return the layers of MTP, except those that Megatron-LM refuses. */
+static int64_t mtp_layers(const struct model *model)
+{
+    return model->positions == 0 ? model->mtp_layers : 0;
 }
 
 /** Print a comment if it holds. */
@@ -50,6 +93,29 @@ static void say_no_flags(const struct model *model, FILE *file)
     say_if(file, kind->qk_norm == MODEL_FULL_QK_NORM, "No flag names norms of all queries and keys together.");
     say_if(file, model->norms == 4, "No flag names norms behind attention and feed-forward block.");
     say_if(file, model->parallel_attention, "No flag names attention beside the feed-forward block.");
+    say_if(file, model->mtp_layers > mtp_layers(model),
+           "Megatron-LM refuses layers that predict several tokens beside learned positions.");
+}
+
+/** Say how the plan counts experts, and what no flag names.
+ *
+ * Sources: megatron/core/transformer/transformer_config.py for top_k 1, megatron/core/fusions/fused_bias_swiglu.py for
+ * biases. */
+static void say_experts(const struct point_view *view, FILE *file)
+{
+    const struct scenario *scenario = view->scenario;
+    const struct model_kind *experts = first_kind(&scenario->model, true);
+    if (experts == NULL)
+        return;
+    say_if(file, true, "The plan counts the GEMMs of experts one after the other, as without --moe-grouped-gemm.");
+    say_if(file, scenario->expert_imbalance <= 1,
+           "The plan counts balanced routing, which --moe-router-force-load-balancing makes in benchmarks.");
+    say_if(file, scenario->expert_imbalance > 1,
+           "No flag names expert_imbalance. Benchmarks have 1 with --moe-router-force-load-balancing.");
+    say_if(file, experts->top_k == 1,
+           "Megatron-LM refuses a softmax over the one expert of a token, so --moe-router-pre-softmax is set.");
+    say_if(file, has_biased_experts(&scenario->model) && scenario->swiglu != SCENARIO_SWIGLU_SEPARATE,
+           "Megatron-LM's fused SwiGLU refuses biases of experts, so --no-bias-swiglu-fusion is set.");
 }
 
 /** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
@@ -148,9 +214,10 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->offload,
            "Activations go to the host by share, and Megatron-LM counts whole layers "
            "(--cpu-offloading-num-layers).");
-    say_if(file, differs_beside_window(&view->scenario->model),
-           "Kinds of layers differ in more than having a window; the flags are those of the first kind.");
+    say_if(file, differs_beside_flags(&view->scenario->model),
+           "Kinds of layers differ in more than having a window or experts; the flags are those of the first kind.");
     say_no_flags(&view->scenario->model, file);
+    say_experts(view, file);
     say_if(file, found->packed && found->scheduler == NULL,
            "Micro-batches hold documents that are shorter than data.context; Megatron-LM cuts one "
            "stream of documents into sequences of that length.");
@@ -180,12 +247,72 @@ static void print_window(const struct model *model, FILE *file)
     fputs("]\n", file);
 }
 
-static void print_model(const struct model *model, FILE *file)
+/** Print which layers have experts, as a Python list: "([0]*3+[1]*58)", or "([0]+[1])*24" for a pattern that repeats.
+ */
+static void print_layer_frequency(const struct model *model, FILE *file)
+{
+    int64_t period = 0, run = 0;
+    for (int32_t i = 0; i < model->n_runs; i++)
+        period += model->pattern[i].n;
+    if (period == 0 || model->layers % period != 0)
+        period = model->layers;
+    fputs("--moe-layer-freq (", file);
+    for (int64_t first = 0; first < period; first += run) {
+        bool experts = model->kinds[model_kind_of(model, first)].experts > 0;
+        run = 1;
+        while (first + run < period && (model->kinds[model_kind_of(model, first + run)].experts > 0) == experts)
+            run++;
+        fprintf(file, "%s[%d]", first > 0 ? "+" : "", experts);
+        if (run > 1)
+            fprintf(file, "*%" PRId64, run);
+    }
+    fputs(")", file);
+    if (period < model->layers)
+        fprintf(file, "*%" PRId64, model->layers / period);
+    fputs("\n", file);
+}
+
+static void print_experts(const struct model *model, double capacity_factor, FILE *file)
+{
+    const struct model_kind *experts = first_kind(model, true);
+    if (experts == NULL)
+        return;
+    number(file, "--num-experts", experts->experts);
+    number(file, "--moe-router-topk", experts->top_k);
+    flag_if(file, experts->top_k == 1, "--moe-router-pre-softmax");
+    number(file, "--moe-ffn-hidden-size", experts->ffn);
+    if (experts->shared_ffn > 0)
+        number(file, "--moe-shared-expert-intermediate-size", experts->shared_ffn);
+    if (first_kind(model, false) != NULL)
+        print_layer_frequency(model, file);
+    flag_if(file, true, "--moe-token-dispatcher-type alltoall");
+    if (capacity_factor > 0)
+        fprintf(file, "--moe-expert-capacity-factor %g\n", capacity_factor);
+}
+
+/** Print the widths of latent attention. With it --qk-layernorm is for the norms of compressed columns.
+ *
+ * Source: megatron/core/models/gpt/gpt_layer_specs.py. */
+static void print_latent_attention(const struct model *model, FILE *file)
 {
     const struct model_kind *kind = &model->kinds[0];
+    if (kind->kv_lora_rank == 0)
+        return;
+    flag_if(file, true, "--multi-latent-attention");
+    if (kind->q_lora_rank > 0)
+        number(file, "--q-lora-rank", kind->q_lora_rank);
+    number(file, "--kv-lora-rank", kind->kv_lora_rank);
+    number(file, "--qk-head-dim", model_head_width(model, 0));
+    number(file, "--qk-pos-emb-head-dim", kind->rope_width);
+    number(file, "--v-head-dim", model_value_head(model, 0));
+}
+
+static void print_model(const struct model *model, FILE *file)
+{
+    const struct model_kind *kind = &model->kinds[0], *dense = first_kind(model, false);
     number(file, "--num-layers", model->layers);
     number(file, "--hidden-size", model->hidden);
-    number(file, "--ffn-hidden-size", kind->ffn);
+    number(file, "--ffn-hidden-size", dense != NULL ? dense->ffn : kind->ffn);
     number(file, "--num-attention-heads", kind->heads);
     if (kind->head_width > 0)
         number(file, "--kv-channels", kind->head_width);
@@ -193,16 +320,19 @@ static void print_model(const struct model *model, FILE *file)
         flag_if(file, true, "--group-query-attention");
         number(file, "--num-query-groups", kind->kv_heads);
     }
+    print_latent_attention(model, file);
     print_window(model, file);
     flag_if(file, kind->activation == MODEL_SWIGLU, "--swiglu");
     flag_if(file, kind->activation == MODEL_SQUARED_RELU, "--squared-relu");
-    flag_if(file, kind->qk_norm == MODEL_HEAD_QK_NORM, "--qk-layernorm");
+    flag_if(file, kind->qk_norm == MODEL_HEAD_QK_NORM || kind->kv_lora_rank > 0, "--qk-layernorm");
     fprintf(file, "--normalization %s\n", model->norm == MODEL_LAYERNORM ? "LayerNorm" : "RMSNorm");
     flag_if(file, !kind->biases, "--disable-bias-linear");
     flag_if(file, !model->tied_embeddings, "--untie-embeddings-and-output-weights");
     fprintf(file, "--position-embedding-type %s\n", model->positions > 0 ? "learned_absolute" : "rope");
     if (!model->dropout)
         fputs("--attention-dropout 0\n--hidden-dropout 0\n", file);
+    if (mtp_layers(model) > 0)
+        number(file, "--mtp-num-layers", mtp_layers(model));
     number(file, "--vocab-size", model->vocabulary);
     number(file, "--make-vocab-size-divisible-by", model->vocabulary_multiple > 0 ? model->vocabulary_multiple : 1);
 }
@@ -237,26 +367,30 @@ static bool has_options(const struct scenario_plan *plan, int64_t layers)
            scenario_stages_fit(&stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp);
 }
 
-/** Print the layers of each virtual stage: "Et*20|t*20|t*21|t*19L". E is the embedding, L the head. */
-static void print_layout(const struct scenario_plan *plan, int64_t layers, FILE *file)
+/** Print the layers of each virtual stage: "Et*20|t*20|t*21|t*19mL". E is the embedding, m a layer of MTP, L the head.
+ */
+static void print_layout(const struct scenario_plan *plan, const struct model *model, FILE *file)
 {
     int32_t n = (int32_t)(plan->pp * plan->vpp);
     fputs("--pipeline-model-parallel-layout E", file);
     for (int32_t i = 0; i < n; i++) {
-        int32_t of_stage = scenario_stage_layers(&plan->stages, layers, (int32_t)plan->pp, (int32_t)plan->vpp, i);
+        int32_t of_stage =
+            scenario_stage_layers(&plan->stages, model->layers, (int32_t)plan->pp, (int32_t)plan->vpp, i);
         fputs(i > 0 ? "|" : "", file);
         if (of_stage > 0)
             fprintf(file, "t*%d", of_stage);
     }
+    for (int64_t i = 0; i < mtp_layers(model); i++)
+        fputs("m", file);
     fputs("L\n", file);
 }
 
-static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE *file)
+static void print_stages(const struct scenario_plan *plan, const struct model *model, FILE *file)
 {
     const struct scenario_stages *stages = &plan->stages;
     bool unequal = stages->first_layers.given || stages->last_layers.given;
-    if (!has_options(plan, layers)) {
-        print_layout(plan, layers, file);
+    if (!has_options(plan, model->layers)) {
+        print_layout(plan, model, file);
         return;
     }
     if (stages->first_layers.given)
@@ -269,7 +403,7 @@ static void print_stages(const struct scenario_plan *plan, int64_t layers, FILE 
         number(file, "--num-virtual-stages-per-pipeline-rank", plan->vpp);
     else if (plan->vpp > 1)
         number(file, "--num-layers-per-virtual-pipeline-stage",
-               (layers + stages->count_embedding + stages->count_head) / (plan->pp * plan->vpp));
+               (model->layers + stages->count_embedding + stages->count_head) / (plan->pp * plan->vpp));
 }
 
 static void print_parallel(const struct point_view *view, FILE *file)
@@ -294,7 +428,13 @@ static void print_parallel(const struct point_view *view, FILE *file)
         "queries, keys and values instead.");
     say_if(file, plan->cp_type == SCENARIO_ULYSSES && !model_shares_heads(model, plan->tp * plan->cp, false),
            "Transformer Engine's a2a refuses fewer heads of keys and values than ranks.");
-    print_stages(plan, model->layers, file);
+    say_if(file, plan->cp > 1 && !scenario_is_ring(plan->cp_type) && has_other_values(model),
+           "Transformer Engine takes values of another width than keys with context parallelism only by p2p.");
+    print_stages(plan, model, file);
+    if (model_has_experts(model)) {
+        number(file, "--expert-model-parallel-size", plan->ep);
+        number(file, "--expert-tensor-parallel-size", 1);
+    }
     flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
     flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
             "--use-tp-pp-dp-mapping");
@@ -373,6 +513,37 @@ static void print_overlap(const struct point_view *view, FILE *file)
            "does not.");
 }
 
+/** Return whether a list of results that are computed again has an entry of this name. */
+static bool has_entry(int32_t recompute, const char *name)
+{
+    for (int32_t i = 0; i < SYSTEM_ENTRY_N_KEYS; i++) {
+        const struct schema_key *key = &system_entry_keys[i];
+        int32_t entry = strcmp(key->name, "plan.recompute") == 0 ? schema_choice(key->choices, name) : -1;
+        if (entry >= 0)
+            return (recompute & (1 << entry)) != 0;
+    }
+    return false;
+}
+
+/** Print what of the plan's list Megatron-LM can compute again by itself. */
+static void print_modules(int32_t recompute, FILE *file)
+{
+    static const char *const modules[][2] = {
+        {"attention-core", "core_attn"}, {"norm", "layernorm"}, {"moe-act", "moe_act"},
+        {"mla-up-proj", "mla_up_proj"},  {"mlp", "mlp"},        {"moe", "moe"}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
+        if (!has_entry(recompute, modules[i][0]))
+            continue;
+        fputs(any ? "" : "--recompute-granularity selective\n--recompute-modules", file);
+        fprintf(file, " %s", modules[i][1]);
+        any = true;
+    }
+    fputs(any ? "\n" : "", file);
+    say_if(file, has_entry(recompute, "moe-act"),
+           "Megatron-LM takes moe_act only with --moe-grouped-gemm, which the plan does not count.");
+}
+
 static void print_recompute(const struct scenario_plan *plan, FILE *file)
 {
     int32_t recompute = plan->recompute;
@@ -381,10 +552,8 @@ static void print_recompute(const struct scenario_plan *plan, FILE *file)
     else if (recompute == RECOMPUTE_FULL)
         fprintf(file, "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %" PRId64 "\n",
                 plan->recompute_layers);
-    else if ((recompute & (RECOMPUTE_NORM | RECOMPUTE_ATTENTION_CORE)) != 0)
-        fprintf(file, "--recompute-granularity selective\n--recompute-modules%s%s\n",
-                (recompute & RECOMPUTE_ATTENTION_CORE) != 0 ? " core_attn" : "",
-                (recompute & RECOMPUTE_NORM) != 0 ? " layernorm" : "");
+    else
+        print_modules(recompute, file);
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ACTIVATION) != 0,
            "The plan recomputes the activation function of dense layers, which Megatron-LM cannot do alone.");
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ALTERNATE_GEMMS) != 0,
@@ -397,17 +566,22 @@ static void print_kernels(const struct point_view *view, FILE *file)
 {
     const struct scenario *scenario = view->scenario;
     bool unfused = scenario->attention == DEVICE_UNFUSED;
+    bool old_flash = scenario->attention == DEVICE_FLASH1 || scenario->attention == DEVICE_FLASH2;
     fprintf(file, "--attention-backend %s\n",
             unfused                               ? "unfused"
             : scenario->attention == DEVICE_CUDNN ? "fused"
                                                   : "flash");
     say_if(file, unfused && view->system->entry->plan.cp > 1,
            "Transformer Engine has no unfused attention with context parallelism.");
+    say_if(file, old_flash && has_other_values(&scenario->model),
+           "Transformer Engine takes values of another width than keys only from flash-attention 3 on.");
     flag_if(file, scenario->loss == SCENARIO_LOSS_FUSED || scenario->loss == SCENARIO_LOSS_FUSED_METRICS,
             "--cross-entropy-loss-fusion");
     say_if(file, scenario->loss == SCENARIO_LOSS_TORCH || scenario->loss == SCENARIO_LOSS_FUSED_LINEAR,
            "loss: Megatron-LM computes it by passes of its own on all logits.");
-    flag_if(file, model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE,
+    flag_if(file,
+            (model_is_gated(&scenario->model) && scenario->swiglu == SCENARIO_SWIGLU_SEPARATE) ||
+                has_biased_experts(&scenario->model),
             "--no-bias-swiglu-fusion");
     flag_if(file, scenario->model.positions == 0 && !scenario->fused.rotation, "--no-rope-fusion");
     say_if(file, scenario->model.norm == MODEL_RMSNORM && !scenario->fused.norm,
@@ -430,6 +604,7 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     struct found found = find_all(view);
     print_limits(view, &found, file);
     print_model(&view->scenario->model, file);
+    print_experts(&view->scenario->model, view->system->entry->plan.capacity_factor, file);
     print_batch(view, &found, file);
     print_parallel(view, file);
     print_sharding(view, file);
