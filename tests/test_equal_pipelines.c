@@ -128,7 +128,9 @@ TEST(equal_pipelines__give_the_same_results_over_nvlink_domains)
 
 static void check_alike_on(const struct platform *platform, const struct plan *plan, const int32_t *expected)
 {
-    int32_t *alike = equal_pipelines_of(&plan->phases[0], platform);
+    struct cost_setting setting = *hand_setting();
+    setting.platform = platform;
+    int32_t *alike = equal_pipelines_of(&plan->phases[0], &setting);
     for (int32_t i = 0; i < plan->phases[0].n_pipelines; i++)
         CHECK_EQUAL(alike[i], expected[i]);
     free(alike);

@@ -144,7 +144,12 @@ TEST(cost_expert_load__is_the_imbalance_up_to_the_capacity)
     static const double cases[][3] = {{0, 0, 1}, {1.5, 0, 1.5}, {1.5, 1.25, 1.25}, {1.5, 2, 1.5}, {1, 0.5, 0.5}};
     const struct slice slice = {0, 0, 5};
     const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    setting.expert_imbalance = 1.5;
+    CHECK_TRUE(cost_expert_load(&setting) == 1); /* one rank has all experts */
     double balanced = cost_of_pass(&setting, PASS_FORWARD, &micro_batch).flop;
+    setting.expert_ranks = 2;
+    setting.device = hand_setting()->device;
+    setting.platform = hand_setting()->platform;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setting.expert_imbalance = cases[i][0];
         setting.capacity_factor = cases[i][1];
@@ -167,6 +172,7 @@ TEST(layer_kept_bytes__count_what_experts_and_latent_attention_keep)
     double shared = 2 * 12 + 2 * 6, routed = 2 * 2 * (4 + 16 + 8), map = 4 * 2, router = (4 + 1) * 4;
     double all = attention + norms + router + shared + routed + map;
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), all, 1e-15);
+    setting.expert_ranks = 2;
     setting.expert_imbalance = 1.5;
     CHECK_CLOSE(cost_activation_bytes(&setting, RECOMPUTE_NONE, false), all + routed / 2, 1e-15);
     setting.expert_imbalance = 1;

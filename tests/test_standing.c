@@ -86,7 +86,7 @@ TEST(standings__put_a_system_that_fits_tightly_behind)
     CHECK_TRUE(standings[0].system == 0 && standings[1].system == 2);
 }
 
-/* Passes take 60 of 100 s, with 10 s and 5 s of collectives. */
+/* Passes take 60 of 100 s, with 10 s and 5 s of collectives and 4 s of tokens to experts. */
 TEST(time_shares__add_up_to_1)
 {
     const struct trace_summary summary = {.bubble_fraction = 0.2,
@@ -100,12 +100,13 @@ TEST(time_shares__add_up_to_1)
                                                      .reshard_s = 5,
                                                      .total_s = 100},
                                           .tensor_s = 10,
-                                          .shard_s = 5};
+                                          .shard_s = 5,
+                                          .expert_s = 4};
     struct time_shares shares = time_shares_of(&summary);
-    const double expected[TIME_N_PARTS] = {0.45, 0.2, 0.08, 0.1, 0.05, 0.07, 0.05};
+    const double expected[TIME_N_PARTS] = {0.41, 0.2, 0.08, 0.1, 0.05, 0.04, 0.07, 0.05};
     for (int i = 0; i < TIME_N_PARTS; i++)
         CHECK_CLOSE(shares.share[i], expected[i], 1e-12);
-    CHECK_CLOSE(time_exposed(&shares), 0.35, 1e-12);
+    CHECK_CLOSE(time_exposed(&shares), 0.39, 1e-12);
 }
 
 /* Two iterations of 2 and 6 s train 800 and 1600 tokens on 8 GPUs, after one of warm-up. Bubbles are 1 + 2 and 0 + 1 of

@@ -23,6 +23,8 @@ static const struct {
     {ENTRY ".plan.tp", "plan"},
     {ENTRY ".plan.pp", "plan"},
     {ENTRY ".plan.cp", "plan"},
+    {ENTRY ".plan.ep", "plan"},
+    {ENTRY ".plan.capacity_factor", "plan"},
     {ENTRY ".plan.vpp", "plan"},
     {ENTRY ".plan.schedule", "plan"},
     {ENTRY ".plan.slices", "plan"},

@@ -88,13 +88,15 @@ static void write_iterations(FILE *file, const struct writer *writer)
         fputs(", no interval", file);
 }
 
-/** Write the model, and the parameters of a user's own, so that its file can be checked. */
+/** Write the model, and the parameters of one with experts, or of a user's own, so that its file can be checked. */
 static void write_language_model(FILE *file, const struct scenario *scenario)
 {
     const struct model *model = &scenario->model;
     double parameters = cost_model_parameters(model);
     fputs(model->name, file);
-    if (library_is_path(scenario->model_name, model_suffix(scenario->model_name)))
+    if (model_has_experts(model))
+        fprintf(file, " (%.4gB, %.3gB active)", parameters / 1e9, cost_model_active_parameters(model) / 1e9);
+    else if (library_is_path(scenario->model_name, model_suffix(scenario->model_name)))
         fprintf(file, " (%.4gB)", parameters / 1e9);
 }
 
@@ -456,6 +458,33 @@ static void write_context(FILE *file, const struct writer *writer)
     fputs(n > 0 ? " (context groups in perfect balance, their communication free)" : "", file);
 }
 
+/** Write up to which imbalance of experts the plans fit. */
+static void write_experts(FILE *file, const struct writer *writer)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < writer->verdict->n_ranked; i++) {
+        int32_t system = writer->verdict->ranked.standings[i].system;
+        double imbalance = writer->verdict->fitting_imbalance[system];
+        if (isnan(imbalance) || n++ >= MOST_SHOWN)
+            continue;
+        fprintf(file, "%s%s %s%g",
+                n == 1 ? "experts: memory holds so many times the mean tokens on the busiest rank: " : ", ",
+                label_of(writer, system), imbalance >= 8 ? "at least " : "", imbalance);
+    }
+    if (n > MOST_SHOWN)
+        fprintf(file, ", %d more (-v)", n - MOST_SHOWN);
+    if (n > 0)
+        fprintf(file, " (computed with %g)", writer->scenario->expert_imbalance);
+}
+
+/** Return up to which imbalance of experts a system fits, NaN if it does not or if each rank has all experts. */
+static double imbalance_of(const struct writer *writer, int32_t system)
+{
+    const struct point_system *of = &writer->point->systems[system];
+    bool shares = of->entry->plan.ep > 1 && writer->scenario->replay.n_steps == 0;
+    return of->fits && shares ? fitting_imbalance_of(writer->scenario, writer->lengths, of) : NAN;
+}
+
 /** Write how much activations take of the host's memory. */
 static void write_host_memory(FILE *file, const struct writer *writer)
 {
@@ -548,8 +577,9 @@ static const struct {
     [VERDICT_BATCH] = {write_batch_check, true}, [VERDICT_TIE] = {write_tie, true},
     [VERDICT_REASON] = {write_why, true},        [VERDICT_HOST_MEMORY] = {write_host_memory, true},
     [VERDICT_DELAYS] = {write_delays, true},     [VERDICT_CONTEXT] = {write_context, true},
-    [VERDICT_SETTINGS] = {write_settings, true}, [VERDICT_FITS] = {write_tight, false},
-    [VERDICT_MODEL] = {write_model, true},       [VERDICT_OUTSIDE] = {write_outside, false},
+    [VERDICT_EXPERTS] = {write_experts, true},   [VERDICT_SETTINGS] = {write_settings, true},
+    [VERDICT_FITS] = {write_tight, false},       [VERDICT_MODEL] = {write_model, true},
+    [VERDICT_OUTSIDE] = {write_outside, false},
 };
 
 /** Read what the measured runs say about a point. */
@@ -594,6 +624,9 @@ bool verdict_make(const struct scenario *scenario, const struct lengths *lengths
     verdict->ranking = check_calloc(1 + n, sizeof *verdict->ranking);
     verdict->exceeded_limit = check_calloc(n, sizeof *verdict->exceeded_limit);
     verdict->would_fit = check_calloc(n, sizeof *verdict->would_fit);
+    verdict->fitting_imbalance = check_malloc(n * sizeof *verdict->fitting_imbalance);
+    for (int32_t i = 0; i < point->n_systems; i++)
+        verdict->fitting_imbalance[i] = imbalance_of(&writer, i);
     for (int32_t i = -1; i < point->n_systems; i++)
         verdict->ranking[1 + i] = row_of(&writer, i);
     for (int32_t i = 0; i < point->n_systems; i++)
@@ -702,6 +735,7 @@ void verdict_add_json(const struct verdict *verdict, json_t *point)
         json_object_set_new(system, "would_fit",
                             verdict->would_fit[i] != NULL ? json_string(verdict->would_fit[i]) : json_null());
         json_object_set_new(system, "model_interval", model_interval_json(&interval));
+        json_object_set_new(system, "fitting_imbalance", json_of_number(verdict->fitting_imbalance[i]));
         json_object_set_new(system, "faster_if_tight", tight_json(&verdict->point->systems[i].entry->tight));
     }
     json_object_update_new(
@@ -719,6 +753,7 @@ void verdict_free(struct verdict *verdict)
     free_texts(verdict->ranking, 1 + n);
     free_texts(verdict->exceeded_limit, n);
     free_texts(verdict->would_fit, n);
+    free(verdict->fitting_imbalance);
     for (int i = 0; i < VERDICT_N_SENTENCES; i++)
         free(verdict->sentence[i]);
     free(verdict->head);

@@ -17,6 +17,7 @@ enum verdict_sentence {
     VERDICT_HOST_MEMORY,
     VERDICT_DELAYS,
     VERDICT_CONTEXT, /* DCP's bound for systems with context parallelism */
+    VERDICT_EXPERTS, /* the imbalance of experts that memory holds */
     VERDICT_SETTINGS,
     VERDICT_FITS,  /* systems that fit tightly, and faster plans that would */
     VERDICT_MODEL, /* the range of the first by the model's error */
@@ -32,6 +33,7 @@ struct verdict {
     char **ranking;                     /* [1 + n_systems] headings, then systems, the best first; tabs between cells */
     char *legend;                       /* lines */
     char **exceeded_limit, **would_fit; /* [n_systems] what a system lacks; what would help. NULL: it fits */
+    double *fitting_imbalance; /* [n_systems] of experts (simulate/fitting_change.h); NaN: no other rank has experts */
     char *sentence[VERDICT_N_SENTENCES]; /* "": nothing to say */
     int32_t n_settings, n_outside;
     struct faster_setting settings[FASTER_SETTINGS_MOST]; /* of the first system */

@@ -82,6 +82,13 @@ static double exposed_s(const struct cost_setting *setting, const struct layer *
     return seconds;
 }
 
+/* Return the seconds in which a layer's tokens go to their experts and back, with all tokens in one message each. */
+static double dispatches_s(const struct cost_setting *setting, int32_t kind, double tokens, enum pass pass)
+{
+    double sent_bytes;
+    return pass == PASS_WEIGHT ? 0 : 2 * cost_dispatch_s(setting, kind, tokens, &sent_bytes);
+}
+
 /* Return the seconds of one stage's layers in one pass on all tokens, without attention. */
 static double layers_s(const struct cost_setting *setting, double n_tokens, enum pass pass)
 {
@@ -93,7 +100,8 @@ static double layers_s(const struct cost_setting *setting, double n_tokens, enum
         struct cost_kernels kernels = {0};
         cost_layer_kernels(setting, setting->runs[i].kind, pass, &micro_batch, &kernels);
         sum += setting->runs[i].n *
-               (best_s(setting, &kernels) + exposed_s(setting, &layer, micro_batch.padding_tokens, pass));
+               (best_s(setting, &kernels) + exposed_s(setting, &layer, micro_batch.padding_tokens, pass) +
+                dispatches_s(setting, setting->runs[i].kind, micro_batch.padding_tokens, pass));
     }
     return sum;
 }

@@ -80,18 +80,24 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
+double cost_dispatch_s(const struct cost_setting *setting, int32_t kind, double tokens, double *sent_bytes)
+{
+    struct cost_setting apart = *setting;
+    double wire_bytes = 0, bytes = layer_dispatch_bytes(setting, kind) * tokens;
+    int32_t ranks = cost_expert_ranks(setting);
+    *sent_bytes = bytes * (ranks - 1) / ranks;
+    apart.tensor = 1; /* the ranks are neighbours */
+    return *sent_bytes > 0 ? cost_all_to_all_s(&apart, *sent_bytes, ranks, &wire_bytes) : 0;
+}
+
 /** Add the all-to-alls that bring a run's tokens to their experts and back: two forward, two backward. */
 static void add_dispatch(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double tokens)
 {
     const struct cost_run *run = &setting->runs[0];
-    struct cost_setting apart = *setting;
-    double wire_bytes = 0, bytes = layer_dispatch_bytes(setting, run->kind) * tokens;
-    int32_t ranks = cost_expert_ranks(setting);
-    if (pass == PASS_WEIGHT || ranks == 1 || bytes <= 0)
+    double sent, seconds = cost_dispatch_s(setting, run->kind, tokens, &sent);
+    if (pass == PASS_WEIGHT || sent <= 0)
         return;
-    apart.tensor = 1; /* the ranks are neighbours */
-    double sent = bytes * (ranks - 1) / ranks;
-    cost->expert_s += 2 * run->n * cost_all_to_all_s(&apart, sent, ranks, &wire_bytes);
+    cost->expert_s += 2 * run->n * seconds;
     cost->expert_bytes += 2 * run->n * sent;
     add_launches(cost, setting->host.layer_kernel, 2 * run->n);
 }

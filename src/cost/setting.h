@@ -36,6 +36,8 @@ struct cost_host {
  * except tensor, because a phase, stage or micro-batch may have others.
  */
 struct cost_setting {
+    int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
+    struct cost_run runs[MODEL_MAX_KINDS]; /* in the order of their first layers; others are 0 */
     const struct model *model;
     const struct device *device;
     const struct platform *platform;
@@ -72,8 +74,6 @@ struct cost_setting {
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t expert_ranks;     /* EP degree; 0 counts as 1 */
-    int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
-    struct cost_run runs[MODEL_MAX_KINDS]; /* in the order of their first layers; others are 0 */
 };
 #pragma GCC diagnostic pop
 
@@ -154,11 +154,12 @@ static inline int32_t cost_expert_ranks(const struct cost_setting *setting)
     return setting->expert_ranks > 0 ? setting->expert_ranks : 1;
 }
 
-/** Return the tokens of the busiest rank's experts over those of the mean rank. Experts drop what is above their
- * capacity. */
+/** Return the tokens of the busiest rank's experts over those of the mean rank. It is 1 if each rank has all experts.
+ * Experts drop what is above their capacity. */
 static inline double cost_expert_load(const struct cost_setting *setting)
 {
-    double load = setting->expert_imbalance > 0 ? setting->expert_imbalance : 1, capacity = setting->capacity_factor;
+    double load = setting->expert_imbalance > 1 && cost_expert_ranks(setting) > 1 ? setting->expert_imbalance : 1;
+    double capacity = setting->capacity_factor;
     return capacity > 0 && capacity < load ? capacity : load;
 }
 

@@ -82,6 +82,8 @@ double cost_model_active_parameters(const struct model *model)
 double cost_mtp_parameters(const struct model *model)
 {
     struct cost_setting whole = {.model = model, .tensor = 1};
+    if (model->mtp_layers == 0)
+        return 0;
     cost_hold_layers(&whole, model->layers, (int32_t)model->mtp_layers);
     return cost_layers_parameters(&whole);
 }

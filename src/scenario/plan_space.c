@@ -15,6 +15,7 @@ static const struct schema_key keys[] = {
     {"tp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "tensor-parallel degrees", FIELD(tp)},
     {"pp", SCHEMA_INTS, "stages", 1, 1 << 15, "", NULL, "numbers of pipeline stages", FIELD(pp)},
     {"cp", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "context-parallel degrees", FIELD(cp)},
+    {"ep", SCHEMA_INTS, "GPUs", 1, 1 << 15, "", NULL, "expert-parallel degrees, for a model with experts", FIELD(ep)},
     {"dp", SCHEMA_INTS, "replicas", 1, 1 << 15, "", NULL, "numbers of data-parallel replicas", FIELD(dp)},
     {"vpp", SCHEMA_INTS, "chunks", 1, 255, "", NULL,
      "virtual stages of a rank; values above 1 need several stages and a system with an interleaved order; a space "
@@ -84,6 +85,7 @@ bool plan_space_read(const struct document *document, int32_t node, const char *
     REPLACE(tp);
     REPLACE(pp);
     REPLACE(cp);
+    REPLACE(ep);
     REPLACE(dp);
     REPLACE(vpp);
     REPLACE(spread);

@@ -34,7 +34,7 @@ enum plan_space_feature {
  */
 struct plan_space {
     char name[SCHEMA_TEXT_BYTES], source[SCHEMA_TEXT_BYTES]; /* name: if it is a user's file, its absolute path */
-    struct schema_ints tp, pp, cp, dp, vpp;
+    struct schema_ints tp, pp, cp, ep, dp, vpp;
     struct schema_choices sharding;            /* enum scenario_sharding, except SCENARIO_UNSHARDED */
     struct schema_choices shard_communication; /* enum scenario_shard_communication */
     struct schema_choices recompute;           /* none, norm+activation, full, in this order */

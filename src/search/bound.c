@@ -59,6 +59,17 @@ static double stage_peak_bytes(const struct training_system *system, const struc
     return fmax(standing, standing - memory.gradients_bytes + in_use);
 }
 
+/* Return whether a stage between first and last has the layers of the one before. */
+static bool is_as_before(const struct plan_request *request, int32_t stage)
+{
+    const struct plan_layout layout = request_pipeline_layout(request, 0);
+    if (stage < 2 || stage >= layout.stages - 1)
+        return false;
+    const struct cost_setting before = dag_rank_setting(request->setting, &layout, stage - 1),
+                              own = dag_rank_setting(request->setting, &layout, stage);
+    return cost_same_layers(&before, &own);
+}
+
 /*
  * Return stage_peak_bytes of the fullest stage. If the system decides recomputation, the kind that
  * needs least counts.
@@ -72,7 +83,8 @@ static double least_peak_bytes(const struct training_system *system, const struc
         enum recompute recompute = decides ? any[i] : (enum recompute)request->layout.recompute;
         double most = 0;
         for (int32_t stage = 0; stage < (int32_t)request->layout.pp; stage++)
-            most = fmax(most, stage_peak_bytes(system, request, recompute, stage, tokens));
+            if (!is_as_before(request, stage))
+                most = fmax(most, stage_peak_bytes(system, request, recompute, stage, tokens));
         least = fmin(least, most);
     }
     return least;

@@ -7,7 +7,7 @@
 
 bool ranking_same_layout(const struct scenario_plan *a, const struct scenario_plan *b)
 {
-    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp;
+    return a->tp == b->tp && a->pp == b->pp && a->cp == b->cp && a->dp == b->dp && a->ep == b->ep;
 }
 
 double ranking_expected_s(const struct search_result *result, const struct search_plan *plan, double time_s)

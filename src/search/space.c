@@ -87,6 +87,7 @@ static bool shares_chunks(const struct scenario_plan *plan, int64_t layers)
 static void add_layout(struct listing *listing, struct scenario_plan layout)
 {
     bool copies = listing->scenario->gradient_accumulation == SCENARIO_ACCUMULATE_FP32_COPY;
+    bool experts = model_has_experts(&listing->scenario->model);
     for (int32_t i = 0; i < listing->vpp.n; i++) {
         layout.vpp = listing->vpp.at[i];
         if (layout.vpp > 1 && (layout.pp == 1 || listing->decides & SYSTEM_SCHEDULE ||
@@ -99,11 +100,24 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
             bool zero3 = layout.sharding == SCENARIO_ZERO3;
             for (int32_t k = 0; k < (zero3 ? listing->shard_communication.n : 1); k++) {
                 layout.shard_communication = zero3 ? listing->shard_communication.at[k] : SCENARIO_COLLECTIVE;
-                if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies))
+                bool shared = !experts || layout.ep == layout.tp; /* by the ranks that share other states */
+                if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies && shared))
                     add_memory(listing, layout);
             }
         }
     }
+}
+
+/** Add a layout with each degree of expert parallelism that it can have. */
+static void add_experts(struct listing *listing, struct scenario_plan layout)
+{
+    const struct model *model = &listing->scenario->model;
+    int64_t most = model_has_experts(model) ? layout.tp * layout.cp * layout.dp : 1;
+    for (layout.ep = 1; layout.ep <= most; layout.ep++)
+        if (!model_has_experts(model) ||
+            (allows(&listing->space->ep, layout.ep) && layout_shares_experts(model, &layout) &&
+             system_takes_experts(listing->system, &layout)))
+            add_layout(listing, layout);
 }
 
 static int compare_ints(const void *a, const void *b)
@@ -145,6 +159,12 @@ static void sort_lists(struct listing *listing)
     SORT(&listing->offload, compare_doubles);
     if (listing->decides & SYSTEM_RECOMPUTE)
         listing->recompute.n = 1;
+}
+
+/** Return whether TP ranks share tokens out, as experts need. */
+static bool takes_tokens(const struct model *model, const struct scenario_plan *plan)
+{
+    return plan->tp == 1 || plan->sequence_parallel || !model_has_experts(model);
 }
 
 /** Return the largest entry of the space's list, or without one the framework's spread. */
@@ -208,8 +228,8 @@ struct search_plan *space_plans(const struct scenario *scenario, const struct sc
                 if (scenario_is_ring(layout.cp_type) && model_has_windows(model)) /* a ring has no windows */
                     layout.cp_type = SCENARIO_ALL_GATHER;
                 if (dp * tp * pp * cp == n_gpus && allows(&space->cp, cp) && allows(&space->dp, dp) &&
-                    layout_takes_loss(scenario, &layout))
-                    add_layout(&listing, layout);
+                    layout_takes_loss(scenario, &layout) && takes_tokens(model, &layout))
+                    add_experts(&listing, layout);
             }
         }
     }

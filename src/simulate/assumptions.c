@@ -322,6 +322,12 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "between pipeline stages: point-to-point; the sender %s",
              stage_overlap_text[communication->pp_overlap]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
+    if (model_has_experts(&scenario->model))
+        snprintf(
+            lines[n++], ASSUMPTIONS_SIZE,
+            "experts: their GEMMs run one after the other, two all-to-alls in each layer and pass are not hidden, and "
+            "the busiest rank has %g times the mean tokens; no measured run has experts",
+            scenario->expert_imbalance);
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/fitting_change.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,9 @@ static const struct {
                {PP, 2},
                {TP, 2}};
 enum { N_CHANGES = sizeof changes / sizeof *changes };
+
+/** The imbalance of experts is searched in quarters up to 8. */
+enum { IMBALANCE_STEPS = 4, IMBALANCE_MOST = 8 };
 
 static bool double_degree(const char *key, int64_t *degree, struct scenario_plan *plan, char *text, size_t size)
 {
@@ -166,6 +170,34 @@ static bool evaluate_change(const struct scenario *scenario, const struct length
     evaluator_free(&evaluator);
     cost_cache_free(&costs);
     return ok;
+}
+
+double fitting_imbalance_of(const struct scenario *scenario, const struct lengths *lengths,
+                            const struct point_system *system)
+{
+    const struct training_system *training = system->system;
+    const struct scenario_plan *plan = &system->entry->plan;
+    struct evaluation_limits limits = evaluation_limits_of(request_planned_bytes(scenario, plan), &scenario->platform);
+    struct plan_request request = {.layout = *plan, .iteration = worst_iteration(scenario, system, &limits)};
+    struct scenario routed = *scenario;
+    struct error refused = {0};
+    void *knobs = check_calloc(1, training->knobs_size);
+    CHECK(system_read_knobs(training, scenario, system->entry, knobs, &refused)); /* they were read before the run */
+    request.knobs = knobs;
+    int32_t fits = (int32_t)floor(scenario->expert_imbalance * IMBALANCE_STEPS);
+    int32_t most = (int32_t)fmin(IMBALANCE_MOST, (double)plan->ep) * IMBALANCE_STEPS;
+    while (fits < most) {
+        int32_t middle = (fits + most + 1) / 2;
+        struct evaluation evaluation;
+        routed.expert_imbalance = (double)middle / IMBALANCE_STEPS;
+        if (evaluate_change(&routed, lengths, training, &request, &evaluation) &&
+            evaluation_exceeds(&evaluation, &limits) == EXCEEDED_NONE)
+            fits = middle;
+        else
+            most = middle - 1;
+    }
+    free(knobs);
+    return (double)fits / IMBALANCE_STEPS;
 }
 
 struct fitting_change fitting_change_of(const struct scenario *scenario, const struct lengths *lengths,

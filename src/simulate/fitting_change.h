@@ -26,4 +26,11 @@ struct fitting_change {
 struct fitting_change fitting_change_of(const struct scenario *scenario, const struct lengths *lengths,
                                         const struct point_system *system);
 
+/**
+ * Return the largest imbalance of experts with which the plan of a system that fits would still fit, in quarters, at
+ * most 8 or plan.ep. The iteration that needs most memory is planned anew for each. The critical path resolves it.
+ */
+double fitting_imbalance_of(const struct scenario *scenario, const struct lengths *lengths,
+                            const struct point_system *system);
+
 #endif

@@ -42,8 +42,9 @@ static void widen(const struct validated_range *range, const struct scenario *sc
 {
     error->n_wider = validated_range_respects(range, scenario, cp, sharding, error->wider);
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
-    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s", (int)error->rows,
-                        (int)error->sources, error->varying ? " with varying lengths" : "");
+    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s", (int)error->rows,
+                        (int)error->sources, error->varying ? " with varying lengths" : "",
+                        model_has_experts(&scenario->model) ? ", none with experts" : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
                          i == 0 ? ", wider for " : ", ", error->wider[i]);

@@ -299,6 +299,7 @@ struct trace_plan record_plan(int32_t system, int32_t rank, const struct search_
         .tp = (int32_t)plan->layout.tp,
         .pp = (int32_t)plan->layout.pp,
         .cp = (int32_t)plan->layout.cp,
+        .ep = (int32_t)plan->layout.ep,
         .dp = (int32_t)plan->layout.dp,
         .vpp = (int32_t)plan->layout.vpp,
         .sharding = plan->layout.sharding,

@@ -162,6 +162,7 @@ struct trace_summary point_summary_of(const struct scenario *scenario, const str
         .tp = (int32_t)plan->tp,
         .pp = (int32_t)plan->pp,
         .cp = (int32_t)plan->cp,
+        .ep = (int32_t)plan->ep,
         .dp = (int32_t)system->dp,
         .vpp = (int32_t)plan->vpp,
         .schedule = plan->schedule,

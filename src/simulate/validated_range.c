@@ -134,6 +134,10 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         outside = outside || !validated_range_varies(range, scenario, point->systems[i].entry->plan.sharding);
     if (outside)
         add(&list, "varying lengths");
+    if (model_has_experts(&scenario->model))
+        add(&list, "experts");
+    if (model_has_latent_attention(&scenario->model))
+        add(&list, "latent attention");
     if (!range->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
     add_name(&list, "device", range->devices, scenario->device.name);
@@ -157,6 +161,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         const char *name;
         bool outside;
     } respects[RANGE_N_RESPECTS] = {
+        {"experts", model_has_experts(&scenario->model)},
         {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario, sharding)},
         {"device", !text_has_word(range->devices, scenario->device.name)},
         {"framework", !text_has_word(range->frameworks, scenario->framework_name)},

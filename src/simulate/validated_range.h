@@ -29,7 +29,7 @@ enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE]);
 
-enum { RANGE_N_RESPECTS = 5 };
+enum { RANGE_N_RESPECTS = 6 };
 
 /**
  * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp".

@@ -208,8 +208,9 @@ static void name_row(const struct file *file, struct validate_row *result)
     copy_text(result->trust, sizeof result->trust, text(file, "trust"), " ");
     copy_text(result->reason, sizeof result->reason, text(file, "skip"), "");
     static const char *const keys[][2] = {
-        {"plan.tp", "TP"},  {"plan.pp", " PP"},     {"plan.vpp", " VPP"},    {"plan.cp", " CP"},
-        {"plan.dp", " DP"}, {"data.context", " s"}, {"micro_batch", " mbs"}, {"data.global_batch", " gbs"},
+        {"plan.tp", "TP"},      {"plan.pp", " PP"},      {"plan.vpp", " VPP"},
+        {"plan.cp", " CP"},     {"plan.ep", " EP"},      {"plan.dp", " DP"},
+        {"data.context", " s"}, {"micro_batch", " mbs"}, {"data.global_batch", " gbs"},
         {"system", " "}};
     size_t used = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
