@@ -112,6 +112,40 @@ class Properties(unittest.TestCase):
             with self.subTest(seed=seed, system=SYSTEMS[seed % len(SYSTEMS)]):
                 self.check(seed)
 
+    def test_experts_receive_each_token_as_often_as_top_k_says(self):
+        """Random models with experts, for each system that takes them. In each pass of each layer of experts a token goes
+        to top_k of them and back, in bf16. A GPU of n keeps 1/n of them. Full recomputation repeats the forward."""
+        systems = [name for name in ("padded", "padding-free", *SYSTEMS) if name != "bytescale"]
+        for seed, name in enumerate(systems):
+            rng = random.Random(seed)
+            tp, pp, k, layers = rng.choice((1, 2)), rng.choice((1, 2)), rng.choice((1, 2, 4)), rng.choice((2, 3))
+            ep = tp if name in ("slimpack", "slimpipe", "dynapipe") else rng.choice((tp, 8 // pp))
+            model = {"name": "drawn", "source": "drawn", "heads": 8, "kv_heads": 8, "hidden": 512, "layers": 2 * layers,
+                     "ffn": 1024, "vocabulary": 1000, "activation": "swiglu", "tied_embeddings": False,
+                     "mtp_layers": rng.choice((0, 1)), "pattern": [{"kind": "dense", "n": layers}, {"kind": "experts", "n": layers}],
+                     "kinds": {"dense": {}, "experts": {"ffn": 256, "experts": 16, "top_k": k, "shared_ffn": rng.choice((0, 512))}}}
+            if seed % 2:
+                model |= {"head_width": 64, "kv_lora_rank": 128, "q_lora_rank": rng.choice((0, 96)), "rope_width": 32}
+            lengths = " ".join(str(rng.choice((1, 17, 500, 4096))) for _ in range(16))
+            plan = {"tp": tp, "pp": pp, "ep": ep, "recompute": rng.choice(("none", "full"))}
+            plan["recompute"] = "none" if name == "dynapipe" else plan["recompute"]
+            scenario = {"name": "same", "model": str(write("experts.yaml", json.dumps(model))), "device": "h800",
+                        "framework": "slimpack-paper", "platform": "hopper-1x8", "engine": "both", "fits": "tight",
+                        "data": {"lengths": lengths, "context": 4096, "global_batch": 16},
+                        "iterations": {"warm_up": 0, "measured": 1}, "systems": [{"name": name, "plan": plan}]}
+            with self.subTest(system=name, plan=plan):
+                row = self.rows_of(scenario)[0]
+                tokens = float(row["tokens"] + row["padding_tokens"])
+                passes = 6 if plan["recompute"] == "full" else 4
+                sent = passes * (layers + model["mtp_layers"]) * tokens * k * 512 * 2 * (ep - 1) / ep
+                if name != "dynapipe":  # it chooses its recomputation
+                    self.assertAlmostEqual(row["sent_expert_bytes"], sent, delta=1e-9 * sent)
+                self.assertEqual(row["expert_s"] > 0, ep > 1)
+                parts = sum(row[f"{part}_s"] for part in "busy ring warm_up imbalance cool_down dp_wait sync reshard".split())
+                self.assertAlmostEqual(parts / (8 * row["time_s"]), 1, delta=1e-9)
+                self.assertLess(row["critical_path_s"], row["simgrid_s"] * (1 + 1e-9))
+                self.assertLess(row["expert_s"] + row["tensor_s"] + row["shard_s"], row["busy_s"])
+
     def rows_of(self, scenario):
         done = run("run", write("same.yaml", json.dumps(scenario)), "--json", "--quiet", "--output", SCRATCH / "same")
         self.assertEqual(done.returncode, 0, f"{scenario} {done.stderr}")

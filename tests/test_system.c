@@ -210,10 +210,39 @@ static void take_windows(struct hand_request *hand)
         hand->request.layout.cp_type = hand->setting.cp_type = SCENARIO_ALL_GATHER;
 }
 
+/* Two of three layers have experts, which the ranks of a pipeline or of several share if the system can. Every second
+ * model has latent attention, too, and an unbalanced routing. */
+static void take_experts(struct hand_request *hand, const struct training_system *system, uint64_t seed)
+{
+    struct model *model = &hand->model;
+    int32_t n = cost_n_layers(&hand->setting), dp = (int32_t)hand->request.layout.dp;
+    if (seed % 2 == 0) {
+        model->kinds[0].kv_heads = model->kinds[0].heads;
+        model->kinds[0].kv_lora_rank = 24;
+        model->kinds[0].rope_width = 4;
+        model->kinds[0].value_width = model_head_width(model, 0);
+    }
+    model->kinds[1] = model->kinds[0];
+    model->kinds[1].ffn /= 2;
+    model->kinds[1].experts = 8 * 3 * 5 * 7;
+    model->kinds[1].top_k = 2;
+    model->kinds[1].shared_ffn = seed % 3 == 0 ? 32 : 0;
+    model->n_runs = 2;
+    model->pattern[0] = (struct model_run){1, 2};
+    model->pattern[1] = (struct model_run){0, 1};
+    hand->setting.expert_imbalance = seed % 2 == 0 ? 1.25 : 1;
+    struct scenario_plan *layout = &hand->request.layout;
+    layout->ep = layout->sharding == SCENARIO_ZERO3 ? 1 : layout->cp * dp;
+    layout->ep = system_takes_experts(system, layout) ? layout->ep : layout->cp;
+    layout->ep = system_takes_experts(system, layout) ? layout->ep : 1;
+    hand->setting.expert_ranks = (int32_t)layout->ep;
+    hand_layers(&hand->setting, n);
+}
+
 /* A random batch has these beside its knobs. */
 struct variant {
     struct scenario_stages stages; /* if there are several */
-    bool windows;
+    bool windows, experts;
 };
 
 /* Check one random batch. `knobs` are as a user gives them. */
@@ -247,6 +276,8 @@ static void check_batch(const struct training_system *system, enum hand_law law,
         hand_layers(&hand.setting, (int32_t)hand.model.layers);
     if (variant.windows)
         take_windows(&hand);
+    if (variant.experts)
+        take_experts(&hand, system, seed);
     hand.request.layout.offload = 0.25 * hand_below(&state, 5);
     hand_batch_of(&hand, law, n_samples, seed);
     hand_knobs(&hand, system, knobs);
@@ -285,6 +316,14 @@ TEST(contract__holds_with_two_kinds_of_layers_and_windows)
         for (uint64_t seed = 300; seed < 310; seed++)
             check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
                         (struct variant){.windows = true});
+}
+
+TEST(contract__holds_with_experts_and_latent_attention)
+{
+    for (int32_t i = 0; training_systems[i] != NULL; i++)
+        for (uint64_t seed = 300; seed < 310; seed++)
+            check_batch(training_systems[i], (enum hand_law)(seed % HAND_N_LAWS), seed, 20000, "",
+                        (struct variant){.experts = true});
 }
 
 /* The plan's own ring is refused by layout_check. These systems form rings by themselves. */
