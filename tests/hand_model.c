@@ -38,3 +38,20 @@ void hand_heads(struct model *model, uint64_t number)
     int64_t width = model_head_width(model, 0);
     model->kinds[0].head_width = number % 3 == 0 ? model->kinds[0].head_width : number % 3 == 1 ? width / 2 : 2 * width;
 }
+
+void hand_experts(struct model *model)
+{
+    struct model_kind *dense = &model->kinds[0], *experts = &model->kinds[1];
+    dense->kv_heads = dense->heads;
+    dense->head_width = model_head_width(model, 0);
+    dense->kv_lora_rank = 24;
+    dense->rope_width = 4;
+    *experts = *dense;
+    experts->ffn /= 2;
+    experts->experts = 8;
+    experts->top_k = 2;
+    experts->shared_ffn = 32;
+    model->n_runs = 2;
+    model->pattern[0] = (struct model_run){1, 2};
+    model->pattern[1] = (struct model_run){0, 1};
+}

@@ -22,4 +22,7 @@ int64_t hand_parameters(const struct model *model);
 /** Change the width of the heads by number % 3: 0 leaves it, 1 halves it, 2 doubles it. */
 void hand_heads(struct model *model, uint64_t number);
 
+/** Give two of three layers eight experts, two a token, and shared ones, and all of them latent attention. */
+void hand_experts(struct model *model);
+
 #endif

@@ -69,11 +69,14 @@ const struct cost_setting *hand_rack_setting(void)
 
 const struct cost_setting *hand_setting_of_heads(uint64_t number)
 {
-    static struct model models[3];
-    static struct cost_setting settings[3];
-    size_t i = number % 3;
+    static struct model models[4];
+    static struct cost_setting settings[4];
+    size_t i = number % 4;
     models[i] = *hand_setting()->model;
-    hand_heads(&models[i], number);
+    if (i == 3)
+        hand_experts(&models[i]);
+    else
+        hand_heads(&models[i], i);
     settings[i] = *hand_setting();
     settings[i].model = &models[i];
     return &settings[i];

@@ -14,7 +14,7 @@ const struct cost_setting *hand_setting(void);
 /** The setting is the same on nodes of 4 GPUs. Every two nodes are one NVLink domain. */
 const struct cost_setting *hand_rack_setting(void);
 
-/** The setting is the same with heads of another width (hand_heads). */
+/** The setting is the same with heads of another width (hand_heads), or with hand_experts. */
 const struct cost_setting *hand_setting_of_heads(uint64_t number);
 
 /** Make one phase of `n_pipelines` empty pipelines of TP 1. The stages are strided as Megatron lays them out. */

@@ -59,14 +59,16 @@ TEST(model_error__is_that_of_a_new_source)
     CHECK_TEXT(error.basis, "30 measured runs of 4 sources");
 }
 
-/* 0.04^2 + n 0.03^2 = 0.0016 + 0.0009 n: 0.05 for one respect, and sqrt(0.0061) for all five. */
+/* 0.04^2 + n 0.03^2 = 0.0016 + 0.0009 n: 0.05 for one respect, and sqrt(0.007) for all six. */
 TEST(model_error__is_wider_outside_the_measured_runs)
 {
-    const struct scenario one[] = {scenario_of("fsdp2", "h800", "fixed", 4096), scenario_of("nemo", "h80", "fixed", 1),
-                                   scenario_of("nemo", "h800", "github", 4096),
-                                   scenario_of("nemo", "h800", "fixed", 4097),
-                                   scenario_of("nemo", "h800", "fixed", 4096)};
-    const char *const names[] = {"framework", "device", "varying lengths", "context", "cp"};
+    struct scenario experts = scenario_of("nemo", "h800", "fixed", 4096);
+    experts.model = (struct model){.layers = 1, .kinds = {{.experts = 8}}};
+    const struct scenario one[] = {
+        scenario_of("fsdp2", "h800", "fixed", 4096), scenario_of("nemo", "h80", "fixed", 1),
+        scenario_of("nemo", "h800", "github", 4096), scenario_of("nemo", "h800", "fixed", 4097),
+        scenario_of("nemo", "h800", "fixed", 4096),  experts};
+    const char *const names[] = {"framework", "device", "varying lengths", "context", "cp", "experts"};
     for (int i = 0; i < RANGE_N_RESPECTS; i++) {
         struct model_error error = error_of(&one[i], i == 4 ? 3 : 2);
         CHECK_EQUAL(error.n_wider, 1);
@@ -74,10 +76,14 @@ TEST(model_error__is_wider_outside_the_measured_runs)
         CHECK_CLOSE(error.deviation, 0.05, 1e-14);
     }
     struct scenario all = scenario_of("fsdp2", "a100-80g", "github", 8192);
+    all.model = experts.model;
     struct model_error error = error_of(&all, 4);
-    CHECK_CLOSE(error.deviation, sqrt(0.0061), 1e-14);
+    CHECK_CLOSE(error.deviation, sqrt(0.007), 1e-14);
     CHECK_CLOSE(error.bias, 0.03, 1e-15);
-    CHECK_TEXT(error.basis, "30 measured runs of 4 sources, wider for varying lengths, device, framework, context, cp");
+    CHECK_TEXT(
+        error.basis,
+        "30 measured runs of 4 sources, none with experts, wider for experts, varying lengths, device, framework, "
+        "context, cp");
 }
 
 /* Runs with varying lengths have a bias and a deviation of their own: sqrt(0.08^2 + 0.06^2) is 0.1 for a new framework.

@@ -211,25 +211,14 @@ static void take_windows(struct hand_request *hand)
 }
 
 /* Two of three layers have experts, which the ranks of a pipeline or of several share if the system can. Every second
- * model has latent attention, too, and an unbalanced routing. */
+ * model has an unbalanced routing. */
 static void take_experts(struct hand_request *hand, const struct training_system *system, uint64_t seed)
 {
     struct model *model = &hand->model;
     int32_t n = cost_n_layers(&hand->setting), dp = (int32_t)hand->request.layout.dp;
-    if (seed % 2 == 0) {
-        model->kinds[0].kv_heads = model->kinds[0].heads;
-        model->kinds[0].kv_lora_rank = 24;
-        model->kinds[0].rope_width = 4;
-        model->kinds[0].value_width = model_head_width(model, 0);
-    }
-    model->kinds[1] = model->kinds[0];
-    model->kinds[1].ffn /= 2;
+    hand_experts(model);
     model->kinds[1].experts = 8 * 3 * 5 * 7;
-    model->kinds[1].top_k = 2;
     model->kinds[1].shared_ffn = seed % 3 == 0 ? 32 : 0;
-    model->n_runs = 2;
-    model->pattern[0] = (struct model_run){1, 2};
-    model->pattern[1] = (struct model_run){0, 1};
     hand->setting.expert_imbalance = seed % 2 == 0 ? 1.25 : 1;
     struct scenario_plan *layout = &hand->request.layout;
     layout->ep = layout->sharding == SCENARIO_ZERO3 ? 1 : layout->cp * dp;
