@@ -52,7 +52,7 @@ double cost_collective_s(const struct cost_setting *setting, enum device_collect
                          int32_t ranks);
 
 /** Return the time of an all-to-all over domains in which each of `ranks` ranks, TP GPUs apart, sends `sent` bytes to
- * all others together [s]. What leaves a domain goes by NICs, beside what stays.
+ * all others together [s]. Bytes that leave a domain go by NICs, beside those that stay.
  * @param wire_bytes  takes the bytes through a rank's NIC too, over the link's efficiency */
 double cost_all_to_all_s(const struct cost_setting *setting, double sent, int32_t ranks, double *wire_bytes);
 

@@ -582,7 +582,7 @@ static struct cost_gemm forward_gemm(const struct cost_setting *setting, const s
     return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, setting->precision};
 }
 
-/** Append the GEMMs of an operator in one pass. Those of several copies run one after the other. */
+/** Append the GEMMs of an operator in one pass. Several copies run one after the other. */
 static void add_products(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer_op *op,
                          enum pass pass, struct cost_gemm gemm)
 {

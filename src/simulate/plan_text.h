@@ -13,7 +13,7 @@ void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAM
 
 /**
  * Print a plan's degrees and all that is not plain: "TP4 PP2 VPP2 DP16 zero3 full offload 80%".
- * What has no room is cut off.
+ * Text that has no room is cut off.
  *
  * @param offloads  activations go to the host; without a share in the plan the system decides it: "DP16 offload"
  */
