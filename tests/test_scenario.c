@@ -99,7 +99,8 @@ TEST(scenario_read__brings_every_key_of_a_system_to_its_field)
     CHECK_TRUE(s.systems[1].plan.fsdp_ends == SCENARIO_ENDS_OWN && plan->fsdp_ends == SCENARIO_ENDS_ROOT);
     CHECK_EQUAL(plan->gradient_buffers, SCENARIO_GRADIENTS_FREED);
     CHECK_EQUAL(s.systems[1].plan.gradient_buffers, SCENARIO_GRADIENTS_KEPT);
-    CHECK_TRUE(s.systems[1].plan.recompute == (RECOMPUTE_FULL - 1));
+    CHECK_EQUAL(s.systems[1].plan.recompute,
+                RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE | RECOMPUTE_ALTERNATE_GEMMS);
     CHECK_TRUE(plan->sequence_parallel && !s.systems[1].plan.sequence_parallel);
     CHECK_EQUAL(s.systems[0].knobs, -1);
     CHECK_TEXT(s.systems[0].label, "best-fit");
@@ -354,6 +355,11 @@ static const struct {
     {"pp: 2", "pp: 2, recompute: [norm, full]",
      "plan.recompute: 'full' repeats whole layers, so it allows no other entry"},
     {"pp: 2", "pp: 2, recompute: [norm, alternate-gemms]", "alternate-gemms needs norm and activation beside it"},
+    {"pp: 2", "pp: 2, recompute: mla-up-proj", "plan.recompute: mla-up-proj needs latent attention (kv_lora_rank)"},
+    {"pp: 2", "pp: 2, recompute: [moe-act]", "plan.recompute: moe-act needs experts"},
+    {"pp: 2", "pp: 2, recompute: norm+moe", "moe needs experts, which the model does not have; allowed: none, full"},
+    {"pp: 2", "pp: 2, recompute: shared_experts", "shared experts alone are not computed again; activation drops"},
+    {"pp: 2", "pp: 2, recompute: [layernorm]", "'layernorm' in the list is not known; here it is norm; allowed: "},
     {"pp: 2", "pp: 2, recompute: [norm, activtion]",
      "'activtion' in the list is not known; did you mean 'activation'? allowed: none, one of these or a [list] of "
      "them: norm, "},
@@ -616,6 +622,7 @@ TEST(scenario_list_keys__names_all_keys)
     CHECK_CONTAINS(text, "\nsystems.N.plan.recompute  ");
     CHECK_CONTAINS(text, "\n  kv_heads "); /* a key of a model file is not offered behind --set */
     CHECK_CONTAINS(text, " systems.N.knobs ");
-    CHECK_CONTAINS(text, "none|[norm|activation|attention-core|alternate-gemms|full|selective]");
+    CHECK_CONTAINS(text,
+                   "none|[norm|activation|attention-core|alternate-gemms|mla-up-proj|moe-act|mlp|moe|full|selective]");
     free(text);
 }

@@ -13,8 +13,8 @@ enum memory_class {
      */
     MEMORY_ACTIVATIONS,
     /*
-     * kept for later slices: keys and values under full recompute, keys under alternate-gemms; otherwise they are
-     * activations
+     * kept for later slices: keys and values under full recompute and mla-up-proj, keys under alternate-gemms;
+     * otherwise they are activations
      */
     MEMORY_KV,
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */

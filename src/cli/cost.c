@@ -141,10 +141,9 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         return false;
     taken_model(arguments->model, &notes);
     command_print_notes(notes.text);
-    if (!scenario_recompute_fits(arguments->recompute, &question->model))
-        return error_set(
-            err, "--recompute: alternate-gemms needs norm and activation beside it (norm+activation+alternate-gemms), "
-                 "and a model with swiglu or geglu and without dropout");
+    const char *misfit = scenario_recompute_misfit(arguments->recompute, &question->model);
+    if (misfit != NULL)
+        return error_set(err, "--recompute: %s", misfit);
     question->plan = (struct scenario_plan){.tp = arguments->tp,
                                             .pp = 1,
                                             .cp = arguments->cp,
@@ -269,6 +268,13 @@ static void print_split(const struct question *question)
            cost_pass_s(&input), cost_pass_s(&weight), weight_bytes(question));
 }
 
+/** Return whether the text has a line for a recomputation. Entries from mla-up-proj on have one alone, since all their
+ * lists would be hundreds. */
+static bool is_listed(int32_t recompute)
+{
+    return recompute < RECOMPUTE_MLA_UP_PROJ || (recompute & (recompute - 1)) == 0;
+}
+
 static void print_text(const struct question *question)
 {
     char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES];
@@ -292,8 +298,8 @@ static void print_text(const struct question *question)
         print_pass(question, pass);
     print_split(question);
     puts("\nbytes held from forward to backward on one rank");
-    for (int recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
-        if (scenario_recompute_fits(recompute, &question->model))
+    for (int32_t recompute = RECOMPUTE_NONE; recompute <= RECOMPUTE_FULL; recompute++)
+        if (is_listed(recompute) && scenario_recompute_misfit(recompute, &question->model) == NULL)
             printf("  recompute %-26s %.0f\n", scenario_recompute_name[recompute],
                    activation_bytes(question, (enum recompute)recompute));
 }
@@ -414,7 +420,7 @@ static int32_t parse_recompute(const char *text, struct argp_state *state)
     if (recompute > RECOMPUTE_FULL)
         argp_error(state,
                    "--recompute must be none, full or entries of norm, activation, attention-core, "
-                   "alternate-gemms in this order joined by +, is '%s'",
+                   "alternate-gemms, mla-up-proj, moe-act, mlp, moe in this order joined by +, is '%s'",
                    text);
     return recompute;
 }
@@ -506,7 +512,7 @@ static const struct argp_option cost_options[] = {
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation, attention-core, "
-     "alternate-gemms (default: none)",
+     "alternate-gemms, mla-up-proj, moe-act, mlp, moe (default: none)",
      0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {"kernels", KEY_KERNELS, "KIND", 0, "Element-wise kernels: " KERNELS " (default: fused)", 0},

@@ -13,13 +13,21 @@ static double full_bytes(const struct cost_setting *setting, int32_t kind, bool 
     return input + (sliced ? cost_kv_bytes(setting, kind) : 0);
 }
 
+/** Return the share of keys and values that a layer keeps under a list of a sample that is not sliced. */
+static double kept_kv_share(const struct cost_setting *setting, int32_t kind, enum recompute list)
+{
+    if (list & RECOMPUTE_MLA_UP_PROJ && setting->model->kinds[kind].kv_lora_rank > 0)
+        return 0;
+    return list & RECOMPUTE_ALTERNATE_GEMMS ? 0.5 : 1;
+}
+
 /** Return the bytes that a layer keeps of a token under a list. */
 static double listed_bytes(const struct cost_setting *setting, int32_t kind, enum recompute list, bool sliced)
 {
     struct layer layer;
     layer_of(setting, kind, &layer);
-    bool keys = sliced && (list & RECOMPUTE_ALTERNATE_GEMMS) != 0; /* later slices need them */
-    return layer_kept_bytes(&layer, list) + (keys ? cost_kv_bytes(setting, kind) / 2 : 0);
+    double share = sliced ? 1 - kept_kv_share(setting, kind, list) : 0; /* later slices need them */
+    return layer_kept_bytes(&layer, list) + share * cost_kv_bytes(setting, kind);
 }
 
 double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced)
@@ -78,9 +86,9 @@ double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute rec
     for (int32_t i = 0; i < setting->n_runs; i++) {
         const struct cost_run *run = &setting->runs[i];
         int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
-        bytes += layers * cost_kv_bytes(setting, run->kind);
+        bytes += layers * cost_kv_bytes(setting, run->kind) * kept_kv_share(setting, run->kind, recompute);
     }
-    return bytes / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+    return bytes;
 }
 
 double cost_copied_kv_bytes(const struct cost_setting *setting, enum recompute recompute, int32_t context)
@@ -93,9 +101,9 @@ double cost_copied_kv_bytes(const struct cost_setting *setting, enum recompute r
         int32_t layers = run->n - (recompute == RECOMPUTE_FULL ? run->again : 0);
         double copies = (double)cost_kv_copies(setting, run->kind);
         double more = fmax(0, context_kv_copies(setting, run->kind, context) / copies - 1);
-        bytes += layers * more * cost_kv_bytes(setting, run->kind);
+        bytes += layers * more * cost_kv_bytes(setting, run->kind) * kept_kv_share(setting, run->kind, recompute);
     }
-    return bytes / (recompute & RECOMPUTE_ALTERNATE_GEMMS ? 2 : 1);
+    return bytes;
 }
 
 double cost_kv_gradient_bytes(const struct cost_setting *setting)
@@ -133,6 +141,7 @@ static double again_bytes(const struct cost_setting *setting, const struct layer
 struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum recompute recompute)
 {
     const double element = cost_precisions(setting).activation;
+    const enum recompute activations = (enum recompute)(RECOMPUTE_ACTIVATION | RECOMPUTE_MOE_ACT);
     bool again = recompute == RECOMPUTE_FULL || recompute & RECOMPUTE_ATTENTION_CORE;
     struct cost_workspace most = {
         .input = (cost_gathers_inputs(setting) ? 2 : 1) * element * (double)setting->model->hidden,
@@ -141,7 +150,7 @@ struct cost_workspace cost_workspace_of(const struct cost_setting *setting, enum
     for (int32_t i = 0; i < setting->n_runs; i++) {
         struct layer layer;
         layer_of(setting, setting->runs[i].kind, &layer);
-        most.gradients = fmax(most.gradients, layer_work_bytes(&layer, RECOMPUTE_ACTIVATION));
+        most.gradients = fmax(most.gradients, layer_work_bytes(&layer, activations));
         most.again = fmax(most.again, again_bytes(setting, &layer, setting->runs[i].kind, recompute));
     }
     return most;

@@ -12,7 +12,7 @@
  * sample is in more than one micro-batch of a pass.
  *
  * 1. A layer keeps what its operators keep (cost/layer.h). A list drops what its entries name.
- * 2. alternate-gemms drops keys only if the sample is not sliced.
+ * 2. alternate-gemms drops keys, and mla-up-proj keys and values, only if the sample is not sliced.
  * 3. full keeps a layer's input, and keys and values of a sliced sample, which later slices attend to. Layers that do
  *    not recompute keep all.
  * 4. Unfused attention keeps cost_scores_bytes, too.
@@ -30,7 +30,7 @@ double cost_scores(const struct cost_setting *setting, const struct cost_micro_b
 double cost_scores_bytes(const struct cost_setting *setting, const struct cost_micro_batch *micro_batch);
 
 /** Return the bytes of a token's keys and values that cost_activation_bytes includes, except layers that recompute in
- * full. With alternate-gemms these are only the values [bytes]. */
+ * full. With alternate-gemms these are only the values, with mla-up-proj none of latent attention [bytes]. */
 double cost_kept_kv_bytes(const struct cost_setting *setting, enum recompute recompute);
 
 /** Return the bytes a token of a rank of what `ulysses` keeps in all layers beside cost_activation_bytes [bytes]. With

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "cost/activation.h"
 
-enum { MAX_KEYS = 64, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
+enum { MAX_KEYS = 64, MAX_ACTIVATIONS = 8, BLOCK_COSTS = 1 << 12, MAX_COSTS = COST_CACHE_BLOCKS * BLOCK_COSTS };
 
 /** Costs that depend on a rank's tokens only, and on whether its gradients are the first. */
 struct cost_known {
@@ -65,12 +65,19 @@ static void empty(struct cost_cache *cache)
         memset(cache->slot, 0, (size_t)cache->slots * sizeof *cache->slot);
 }
 
+/** Bytes of cost_activation_bytes. */
+struct cost_activation {
+    enum recompute recompute;
+    bool sliced;
+    double bytes;
+};
+
 /** A setting, and what follows from it alone. */
 struct cost_key {
     struct cost_setting setting;
-    struct layer layer; /* of its first run */
-    double activation_bytes[RECOMPUTE_FULL + 1]
-                           [2]; /* by recomputation, not sliced and sliced; below 0: not known yet */
+    struct layer layer;    /* of its first run */
+    int32_t n_activations; /* a plan has few: a list, stronger ones and full, not sliced and sliced */
+    struct cost_activation activations[MAX_ACTIVATIONS];
 };
 
 /** Return whether a key is that of a setting. Settings have no gaps between fields (cost/setting.h). */
@@ -83,8 +90,7 @@ static void open_key(struct cost_key *key, const struct cost_setting *setting)
 {
     key->setting = *setting;
     layer_of(setting, setting->runs[0].kind, &key->layer);
-    for (int recompute = 0; recompute <= RECOMPUTE_FULL; recompute++)
-        key->activation_bytes[recompute][0] = key->activation_bytes[recompute][1] = -1;
+    key->n_activations = 0;
 }
 
 /** Return the number of a setting's key, which may be new. */
@@ -219,10 +225,15 @@ double cost_cached_activation_bytes(const struct cost_setting *setting, enum rec
     if (setting->cache == NULL)
         return cost_activation_bytes(setting, recompute, sliced);
     int32_t number = key_number(setting->cache, setting);
-    double *bytes = &setting->cache->keys[number].activation_bytes[recompute][sliced];
-    if (*bytes < 0)
-        *bytes = cost_activation_bytes(setting, recompute, sliced);
-    return *bytes;
+    struct cost_key *key = &setting->cache->keys[number];
+    for (int32_t i = 0; i < key->n_activations; i++)
+        if (key->activations[i].recompute == recompute && key->activations[i].sliced == sliced)
+            return key->activations[i].bytes;
+    if (key->n_activations == MAX_ACTIVATIONS)
+        key->n_activations = 0;
+    double bytes = cost_activation_bytes(setting, recompute, sliced);
+    key->activations[key->n_activations++] = (struct cost_activation){recompute, sliced, bytes};
+    return bytes;
 }
 
 void cost_cache_free(struct cost_cache *cache)

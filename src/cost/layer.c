@@ -88,6 +88,14 @@ static struct layer_op *count(struct layer_op *op, int32_t forward, int32_t back
     return op;
 }
 
+/** Let entries of a list drop all that an operator keeps and repeat it. */
+static void let_drop(struct layer_op *op, enum recompute entries)
+{
+    op->listed_bytes += op->kept_bytes;
+    op->kept_bytes = 0;
+    op->list = (enum recompute)((unsigned)op->list | (unsigned)entries);
+}
+
 static enum device_memory_kind norm_curve(const struct widths *w)
 {
     return w->layer_norm ? DEVICE_LAYER_NORM : DEVICE_NORM;
@@ -114,8 +122,8 @@ static void add_inner_norm(struct layer *layer, const struct widths *w, const ch
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * w->half * width, 3 * w->half * width);
     op->vectors = weights;
     op->kept_bytes = (w->rms_single ? w->half + w->full : w->half) * width;
-    op->list = again ? RECOMPUTE_ALTERNATE_GEMMS : RECOMPUTE_NONE;
-    op->alternate.dropped_bytes = again ? op->kept_bytes : 0;
+    if (again)
+        let_drop(op, RECOMPUTE_ALTERNATE_GEMMS);
 }
 
 static void add_qk_norms(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
@@ -191,10 +199,12 @@ static void add_latent_qkv(struct layer *layer, const struct cost_setting *setti
         add_compression(layer, setting, w, GEMM("query down"), compressed, 0)->shared = w->h;
     add_compression(layer, setting, w, GEMM("key and value down"), (double)kind->kv_lora_rank,
                     (double)kind->rope_width);
-    add_gemm(layer, GEMM("query up"), LAYER_COLUMN, compressed > 0 ? compressed : w->h, w->q)->kept_bytes =
-        w->half * w->q;
-    add_gemm(layer, GEMM("key and value up"), LAYER_COLUMN, (double)kind->kv_lora_rank, up)->kept_bytes =
-        2 * w->half * w->k;
+    struct layer_op *op = add_gemm(layer, GEMM("query up"), LAYER_COLUMN, compressed > 0 ? compressed : w->h, w->q);
+    op->kept_bytes = w->half * w->q;
+    let_drop(op, RECOMPUTE_MLA_UP_PROJ);
+    op = add_gemm(layer, GEMM("key and value up"), LAYER_COLUMN, (double)kind->kv_lora_rank, up);
+    op->kept_bytes = 2 * w->half * w->k;
+    let_drop(op, RECOMPUTE_MLA_UP_PROJ);
 }
 
 static void add_attention(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
@@ -289,7 +299,7 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
     struct layer_op *op = add_memory_bound(layer, expert_names.activation, DEVICE_ACTIVATION,
                                            w->half * (up + inner) * rows, w->half * (2 * up + inner) * rows);
     op->listed_bytes = w->half * inner * rows;
-    op->list = RECOMPUTE_ACTIVATION;
+    op->list = RECOMPUTE_MOE_ACT;
     op->work_bytes = w->half * (up + inner) * rows;
     add_expert_gemm(layer, setting, w, expert_names.down, rows);
     add_memory_bound(layer, "tokens put back", DEVICE_COPY, moved, moved)->kept_bytes =
@@ -318,10 +328,14 @@ static void add_experts(struct layer *layer, const struct cost_setting *setting,
 
 static void add_feed_forward(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    if (setting->model->kinds[layer->kind].experts > 0)
+    bool experts = setting->model->kinds[layer->kind].experts > 0;
+    int32_t first = layer->n_ops;
+    if (experts)
         add_experts(layer, setting, w);
     else
         add_block(layer, setting, w, &dense_names);
+    for (int32_t i = first; i < layer->n_ops; i++)
+        let_drop(&layer->ops[i], experts ? RECOMPUTE_MOE : RECOMPUTE_MLP);
     add_norm_behind(layer, setting, w, "norm behind the feed-forward block", false);
 }
 
@@ -331,6 +345,12 @@ static void add_prediction(struct layer *layer, const struct cost_setting *setti
     add_norm(layer, setting, w, "norm of embeddings");
     add_norm(layer, setting, w, "norm of hidden states")->vectors += (double)model_norm_parameters(setting->model);
     add_gemm(layer, GEMM("prediction's"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
+}
+
+/** Return the entry of a list that repeats rotations. */
+static enum recompute entry_of_rotations(const struct cost_setting *setting, const struct layer *layer)
+{
+    return setting->model->kinds[layer->kind].kv_lora_rank > 0 ? RECOMPUTE_MLA_UP_PROJ : RECOMPUTE_ALTERNATE_GEMMS;
 }
 
 /** Add the operators between GEMMs that keep nothing but masks. */
@@ -350,8 +370,8 @@ static void add_between(struct layer *layer, const struct cost_setting *setting,
     add_memory_bound(layer, "residual add of the feed-forward block", DEVICE_COPY, sum, sum)->is_end = true;
     if (setting->model->positions > 0)
         return;
-    add_memory_bound(layer, "rotation of queries", DEVICE_COPY, q, q)->list = RECOMPUTE_ALTERNATE_GEMMS;
-    add_memory_bound(layer, "rotation of keys", DEVICE_COPY, k, k)->list = RECOMPUTE_ALTERNATE_GEMMS;
+    add_memory_bound(layer, "rotation of queries", DEVICE_COPY, q, q)->list = entry_of_rotations(setting, layer);
+    add_memory_bound(layer, "rotation of keys", DEVICE_COPY, k, k)->list = entry_of_rotations(setting, layer);
 }
 
 /** Add the bytes of n norms of single operations on `width` columns in all, beside those of the fused ones. Each has 8
@@ -383,6 +403,13 @@ static void add_input_sums(struct layer *layer, const struct cost_setting *setti
               sums - 1);
 }
 
+/** Return the entries of a list that repeat the activation of a feed-forward block, or of routed experts. */
+static enum recompute entries_of_activation(const struct cost_setting *setting, const struct layer *layer)
+{
+    bool experts = setting->model->kinds[layer->kind].experts > 0;
+    return (enum recompute)(experts ? RECOMPUTE_MOE_ACT | RECOMPUTE_MOE : RECOMPUTE_ACTIVATION | RECOMPUTE_MLP);
+}
+
 static void add_single_operations(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double rotations = (10 - 2) * w->half * (w->q + w->k);
@@ -395,12 +422,12 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
         add_single_norms(layer, w, w->q + w->k, 2)->list = RECOMPUTE_ALTERNATE_GEMMS;
     if (rotates_singly(setting, w))
         count(add_memory_bound(layer, "rotations by single operations", DEVICE_COPY, rotations, rotations), 7, 7)
-            ->list = RECOMPUTE_ALTERNATE_GEMMS;
+            ->list = entry_of_rotations(setting, layer);
     if (w->separate)
         count(add_memory_bound(layer, "activation by single operations", DEVICE_COPY, (5 - 3) * w->half * w->f,
                                (9 - 5) * w->half * w->f),
               0, 1)
-            ->list = RECOMPUTE_ACTIVATION;
+            ->list = entries_of_activation(setting, layer);
     add_input_sums(layer, setting, w);
     if (w->layer_norm)
         count(add_memory_bound(layer, "norms' weight gradients", norm_curve(w), 0, 2 * 2 * w->half * w->sequence), 0,
@@ -549,6 +576,11 @@ struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const str
     return (struct cost_gemm){1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision};
 }
 
+static struct cost_gemm forward_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
+{
+    return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, setting->precision};
+}
+
 /** Append the GEMMs of an operator in one pass. Several copies run one after the other. */
 static void add_products(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer_op *op,
                          enum pass pass, struct cost_gemm gemm)
@@ -567,8 +599,7 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
         if (op->kind != LAYER_GEMM)
             continue;
         if (pass == PASS_FORWARD)
-            add_products(kernels, setting, op, PASS_FORWARD,
-                         (struct cost_gemm){1, rows, op->out, op->in, 0, setting->precision});
+            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
             add_products(kernels, setting, op, PASS_BACKWARD,
                          (struct cost_gemm){1, rows, op->in, op->out, 0, setting->precision});
@@ -598,14 +629,22 @@ void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_sett
             add_moved(kernels, setting, &layer->ops[i], pass, tokens);
 }
 
+/** Return whether alternate-gemms repeats a part of a GEMM. */
+static bool alternates(const struct layer_op *op, enum recompute list)
+{
+    return (list & RECOMPUTE_ALTERNATE_GEMMS) != 0 && !layer_repeats(op, list);
+}
+
 void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
                       enum recompute list, double tokens)
 {
     for (int32_t i = 0; i < layer->n_ops; i++) {
         const struct layer_op *op = &layer->ops[i];
-        if (op->kind == LAYER_MEMORY_BOUND && (op->list & list) != 0)
+        if (op->kind == LAYER_MEMORY_BOUND && layer_repeats(op, list))
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
-        if (op->kind == LAYER_GEMM && (list & RECOMPUTE_ALTERNATE_GEMMS) != 0 && op->alternate.out > 0)
+        if (op->kind == LAYER_GEMM && layer_repeats(op, list))
+            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
+        if (op->kind == LAYER_GEMM && alternates(op, list) && op->alternate.out > 0)
             kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
                              (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, setting->precision});
     }
@@ -629,29 +668,28 @@ double layer_listed_bytes(const struct layer *layer, enum recompute list)
     double bytes = 0;
     for (int32_t i = 0; i < layer->n_ops; i++) {
         const struct layer_op *op = &layer->ops[i];
-        bytes += (op->list & list) != 0 ? op->listed_bytes : 0;
-        bytes += (list & RECOMPUTE_ALTERNATE_GEMMS) != 0 ? op->alternate.dropped_bytes : 0;
+        bytes += layer_repeats(op, list) ? op->listed_bytes : 0;
+        bytes += alternates(op, list) ? op->alternate.dropped_bytes : 0;
     }
     return bytes;
 }
 
 double layer_kept_bytes(const struct layer *layer, enum recompute list)
 {
-    enum recompute kept = (enum recompute)((RECOMPUTE_SELECTIVE | RECOMPUTE_ATTENTION_CORE) & ~(unsigned)list);
     double bytes = 0;
     for (int32_t i = 0; i < layer->n_ops; i++) {
-        bytes += layer->ops[i].kept_bytes;
-        if ((list & RECOMPUTE_ALTERNATE_GEMMS) != 0)
-            bytes += layer->ops[i].alternate.added_bytes - layer->ops[i].alternate.dropped_bytes;
+        const struct layer_op *op = &layer->ops[i];
+        bytes += op->kept_bytes + (layer_repeats(op, list) ? 0 : op->listed_bytes);
+        bytes += alternates(op, list) ? op->alternate.added_bytes - op->alternate.dropped_bytes : 0;
     }
-    return bytes + layer_listed_bytes(layer, kept);
+    return bytes;
 }
 
 double layer_work_bytes(const struct layer *layer, enum recompute list)
 {
     double most = 0;
     for (int32_t i = 0; i < layer->n_ops; i++)
-        if (layer->ops[i].list == list && layer->ops[i].work_bytes > most)
+        if (layer_repeats(&layer->ops[i], list) && layer->ops[i].work_bytes > most)
             most = layer->ops[i].work_bytes;
     return most;
 }

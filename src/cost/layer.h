@@ -29,12 +29,12 @@ struct layer_op {
     double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */
     int32_t more_launches[N_PASSES];     /* MEMORY_BOUND: kernels beside one; -1: a neighbour's kernel does it */
     double kept_bytes;                   /* bytes from forward to backward under every list of recomputation */
-    double listed_bytes;                 /* bytes that are kept, too, unless `list` drops them */
-    enum recompute list;                 /* entry of the list that drops them and repeats the operator */
+    double listed_bytes;                 /* bytes that are kept, too, unless an entry of `list` drops them */
+    enum recompute list;                 /* entries of a list, any of which drops them and repeats the operator */
     double work_bytes;                   /* bytes that its backward works on */
     struct {
         double out, dropped_bytes, added_bytes; /* GEMM: columns that are repeated; kept bytes less; kept bytes more */
-    } alternate;                                /* under alternate-gemms */
+    } alternate;                                /* under alternate-gemms, unless `list` repeats the operator */
     bool is_end; /* no backward needs its output, so full recomputation with early_stop leaves it out */
 };
 
@@ -73,6 +73,9 @@ struct layer {
  * 12. A layer that predicts a later token first projects a hidden state and an embedding to one (DeepSeek-V3,
  *    arXiv:2412.19437, section 2.2).
  * 13. Parallel attention has the collectives of both blocks: no framework here joins them.
+ * 14. `recompute: mlp` and `moe` drop all that a feed-forward block keeps but its input, which the norm keeps. moe
+ *    repeats the whole block, as Megatron-LM does. mlp leaves out a GEMM whose output no backward needs.
+ * 15. `recompute: mla-up-proj` drops queries, keys and values of latent attention. The compressed columns stay.
  *
  * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
  */
@@ -146,6 +149,12 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
 void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
                             enum pass pass, double tokens);
 
+/** Return whether an entry of a list repeats an operator whole. */
+static inline bool layer_repeats(const struct layer_op *op, enum recompute list)
+{
+    return ((unsigned)op->list & (unsigned)list) != 0;
+}
+
 /** Append the forward kernels that a backward repeats by a list, except attention. */
 void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
                       enum recompute list, double tokens);
@@ -160,7 +169,7 @@ double layer_kept_bytes(const struct layer *layer, enum recompute list);
 /** Return the bytes a token that entries of a list drop. They must be computed again [bytes]. */
 double layer_listed_bytes(const struct layer *layer, enum recompute list);
 
-/** Return the most bytes a token that the backward of an operator of one entry of the list works on [bytes]. */
+/** Return the most bytes a token that the backward of one operator works on which entries of a list repeat [bytes]. */
 double layer_work_bytes(const struct layer *layer, enum recompute list);
 
 /** Return the bytes a token of the inputs and output gradients of the GEMMs. Sequence parallelism divides the inputs

@@ -193,6 +193,16 @@ struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, con
     return sum;
 }
 
+struct overlap_tensor overlap_tensor_listed(const struct cost_setting *setting, const struct layer *layer,
+                                            enum recompute list, double tokens)
+{
+    struct overlap_tensor sum = {0};
+    for (int32_t i = 0; i < layer->n_ops && setting->tensor > 1 && tokens > 0; i++)
+        if (layer_repeats(&layer->ops[i], list))
+            add_op(&sum, setting, &layer->ops[i], PASS_FORWARD, tokens);
+    return sum;
+}
+
 struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, const struct layer_op *op, enum pass pass,
                                           double tokens)
 {

@@ -94,6 +94,11 @@ struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, c
 /** Return the collective behind the forward of a row-split GEMM. */
 struct overlap_tensor overlap_tensor_row(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 
+/** Return the collectives of the forward of the GEMMs that a backward repeats whole by a list: those of mla-up-proj,
+ * mlp and moe. alternate-gemms repeats no collectives. */
+struct overlap_tensor overlap_tensor_listed(const struct cost_setting *setting, const struct layer *layer,
+                                            enum recompute list, double tokens);
+
 /** Return the collectives of the head's GEMM. Forward its input's all-gather is exposed, and that of the logits if
  * every rank gathers them. Backward they run as those of a layer's column-split GEMMs, and with none they are exposed.
  */

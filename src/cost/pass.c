@@ -156,7 +156,8 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     add_kernels(cost, &ends, setting->host.layer_kernel, -run->n);
 }
 
-/** Add the forward kernels that the backward repeats by the recomputation's list. */
+/** Add the forward kernels, and the collectives of GEMMs and experts, that the backward repeats by the recomputation's
+ * list. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting,
                        const struct cost_micro_batch *micro_batch, double tokens)
 {
@@ -168,7 +169,11 @@ static void add_listed(struct cost_pass *cost, const struct cost_setting *settin
         again.n = 0;
         layer_add_listed(&again, setting, &layer, micro_batch->recompute, tokens);
         add_kernels(cost, &again, setting->host.layer_kernel, run->n);
+        const struct overlap_tensor tensor = overlap_tensor_listed(setting, &layer, micro_batch->recompute, tokens);
+        add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
     }
+    if (micro_batch->recompute & RECOMPUTE_MOE)
+        add_dispatch(cost, setting, PASS_FORWARD, tokens);
     if (micro_batch->recompute & RECOMPUTE_ATTENTION_CORE)
         add_attention(cost, setting, PASS_FORWARD, micro_batch);
 }

@@ -337,15 +337,10 @@ static bool check_recompute(const struct scenario *scenario, const struct scenar
 {
     if (system->plan.recompute == RECOMPUTE_REFUSED)
         return refuse(scenario, system, "recompute", err,
-                      "'selective' has no meaning in framework %s; allowed: none, full, or a list of norm, activation, "
-                      "attention-core, alternate-gemms",
+                      "'selective' has no meaning in framework %s; allowed: " SCENARIO_RECOMPUTE_ALLOWED,
                       scenario->framework_name);
-    if (scenario_recompute_fits(system->plan.recompute, &scenario->model))
-        return true;
-    return refuse(
-        scenario, system, "recompute", err,
-        "alternate-gemms needs norm and activation beside it ([norm, activation, alternate-gemms]), and a model "
-        "with swiglu or geglu and without dropout");
+    const char *misfit = scenario_recompute_misfit(system->plan.recompute, &scenario->model);
+    return misfit == NULL || refuse(scenario, system, "recompute", err, "%s", misfit);
 }
 
 /** Check the number of layers of a stage that recompute, which are spread evenly over its chunks. */

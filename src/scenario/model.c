@@ -154,6 +154,14 @@ bool model_has_experts(const struct model *model)
     return experts;
 }
 
+bool model_has_dense_layers(const struct model *model)
+{
+    bool dense = false;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        dense = dense || (model->kinds[kind].experts == 0 && model_has_kind(model, kind));
+    return dense;
+}
+
 bool model_has_latent_attention(const struct model *model)
 {
     bool latent = false;

@@ -104,6 +104,9 @@ bool model_has_windows(const struct model *model);
 /** Return whether a kind of layer has experts. */
 bool model_has_experts(const struct model *model);
 
+/** Return whether a kind of layer has a dense feed-forward block. */
+bool model_has_dense_layers(const struct model *model);
+
 /** Return whether a kind of layer has latent attention. */
 bool model_has_latent_attention(const struct model *model);
 

@@ -152,12 +152,14 @@ const struct schema_key system_entry_keys[] = {
     {"plan.kv_copies", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "with more TP or Ulysses ranks than heads of keys and values, copy each head to as many ranks; false: refuse them",
      SYSTEM(plan.kv_copies)},
-    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", "norm|activation|attention-core|alternate-gemms|full|selective",
-     "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU; "
-     "attention-core: core attention; alternate-gemms: beside norm and activation, every second GEMM of a Llama layer "
-     "(keys, projection, up), which is torchtitan's selective op; full: whole layers; selective: what the named "
-     "framework calls so (megatron-core: attention-core), without one norm+activation. norm+activation is [norm, "
-     "activation]",
+    {"plan.recompute", SCHEMA_SET, "-", 0, 0, "none", SCENARIO_RECOMPUTE "|full|selective",
+     "results that the backward pass computes again: norm: outputs of norms; activation: those of SwiGLU or GELU, "
+     "except routed experts'; attention-core: core attention; alternate-gemms: beside norm and activation, every "
+     "second GEMM of a Llama layer (keys, projection, up), which is torchtitan's selective op; mla-up-proj: queries, "
+     "keys and values of latent attention; moe-act: outputs of the routed experts' activation; mlp: dense "
+     "feed-forward blocks; moe: blocks of experts with their all-to-alls; full: whole layers; selective: what the "
+     "named framework calls so (megatron-core: attention-core), without one norm+activation. norm+activation is "
+     "[norm, activation]",
      SYSTEM(plan.recompute)},
     {"plan.recompute_layers", SCHEMA_INT, "layers", 0, 1 << 15, "0", NULL,
      "with recompute full, number of layers of a stage that recompute; the others keep all; 0: every layer",
@@ -176,31 +178,45 @@ enum { N_AUTO_KEYS = 4 }; /* name, label, offload and fits, the keys that an ent
 static const char *const system_others[] = {"knobs", "plan_space", NULL};
 static const char *const auto_others[] = {"knobs", "plan_space", "plan", NULL};
 
+/* WITH_n(text) has the names of all lists of the first n entries, each with `text` behind. The first + is left out. */
+#define WITH_0(text) &(text)[1]
+#define WITH_1(text) WITH_0(text), WITH_0("+norm" text)
+#define WITH_2(text) WITH_1(text), WITH_1("+activation" text)
+#define WITH_3(text) WITH_2(text), WITH_2("+attention-core" text)
+#define WITH_4(text) WITH_3(text), WITH_3("+alternate-gemms" text)
+#define WITH_5(text) WITH_4(text), WITH_4("+mla-up-proj" text)
+#define WITH_6(text) WITH_5(text), WITH_5("+moe-act" text)
+#define WITH_7(text) WITH_6(text), WITH_6("+mlp" text)
+
 const char *const scenario_recompute_name[RECOMPUTE_FULL + 1] = {"none",
-                                                                 "norm",
-                                                                 "activation",
-                                                                 "norm+activation",
-                                                                 "attention-core",
-                                                                 "norm+attention-core",
-                                                                 "activation+attention-core",
-                                                                 "norm+activation+attention-core",
-                                                                 "alternate-gemms",
-                                                                 "norm+alternate-gemms",
-                                                                 "activation+alternate-gemms",
-                                                                 "norm+activation+alternate-gemms",
-                                                                 "attention-core+alternate-gemms",
-                                                                 "norm+attention-core+alternate-gemms",
-                                                                 "activation+attention-core+alternate-gemms",
-                                                                 "norm+activation+attention-core+alternate-gemms",
+                                                                 WITH_0("+norm"),
+                                                                 WITH_1("+activation"),
+                                                                 WITH_2("+attention-core"),
+                                                                 WITH_3("+alternate-gemms"),
+                                                                 WITH_4("+mla-up-proj"),
+                                                                 WITH_5("+moe-act"),
+                                                                 WITH_6("+mlp"),
+                                                                 WITH_7("+moe"),
                                                                  "full"};
 
-bool scenario_recompute_fits(int32_t recompute, const struct model *model)
+const char *scenario_recompute_misfit(int32_t recompute, const struct model *model)
 {
-    if (!(recompute & RECOMPUTE_ALTERNATE_GEMMS))
-        return true;
-    bool llama =
-        model_is_gated(model) && !model->dropout && !model_has_experts(model) && !model_has_latent_attention(model);
-    return llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE;
+#define OTHERS "; allowed: none, full, or a list of other entries"
+    bool experts = model_has_experts(model), latent = model_has_latent_attention(model);
+    bool llama = model_is_gated(model) && !model->dropout && !experts && !latent;
+    if (recompute & RECOMPUTE_ALTERNATE_GEMMS && !(llama && (recompute & RECOMPUTE_SELECTIVE) == RECOMPUTE_SELECTIVE))
+        return "alternate-gemms needs norm and activation beside it (norm+activation+alternate-gemms), and a dense "
+               "model with swiglu or geglu, without dropout and latent attention" OTHERS;
+    if (recompute & RECOMPUTE_MLA_UP_PROJ && !latent)
+        return "mla-up-proj needs latent attention (kv_lora_rank), which the model does not have" OTHERS;
+    if (recompute & RECOMPUTE_MOE_ACT && !experts)
+        return "moe-act needs experts, which the model does not have" OTHERS;
+    if (recompute & RECOMPUTE_MOE && !experts)
+        return "moe needs experts, which the model does not have" OTHERS;
+    if (recompute & RECOMPUTE_MLP && !model_has_dense_layers(model))
+        return "mlp needs dense layers, and all layers of the model have experts" OTHERS;
+    return NULL;
+#undef OTHERS
 }
 
 /** It holds what all entries share: the framework's defaults, and the folder of plan spaces. */
@@ -214,7 +230,7 @@ struct reader {
  * nothing. */
 static bool resolve_recompute(const struct reader *reader, struct scenario_system *system, struct error *err)
 {
-    enum { SELECTIVE = 1 << 5 }; /* its index among the key's words */
+    enum { SELECTIVE = 1 << 9 }; /* its index among the key's words */
     int32_t *list = &system->plan.recompute, node = document_find(reader->document, system->node, "plan.recompute");
     if ((*list & SELECTIVE) && reader->defaults->selective == RECOMPUTE_NONE)
         *list = RECOMPUTE_REFUSED;
@@ -223,8 +239,8 @@ static bool resolve_recompute(const struct reader *reader, struct scenario_syste
     if (*list <= RECOMPUTE_FULL || *list == RECOMPUTE_REFUSED)
         return true;
     return document_error(reader->document, node, err,
-                          "plan.recompute: 'full' repeats whole layers, so it allows no other entry; allowed: none, "
-                          "full, or a list of norm, activation, attention-core, alternate-gemms");
+                          "plan.recompute: 'full' repeats whole layers, so it allows no other entry; "
+                          "allowed: " SCENARIO_RECOMPUTE_ALLOWED);
 }
 
 /** Return whether a list of offloaded shares has one above 0. */

@@ -13,13 +13,21 @@
 enum recompute {
     RECOMPUTE_NONE = 0,
     RECOMPUTE_NORM = 1,            /* outputs of both norms */
-    RECOMPUTE_ACTIVATION = 2,      /* output of SwiGLU or GELU */
+    RECOMPUTE_ACTIVATION = 2,      /* output of SwiGLU or GELU of dense blocks and shared experts */
     RECOMPUTE_SELECTIVE = 3,       /* both of these, a level of the search */
     RECOMPUTE_ATTENTION_CORE = 4,  /* everything between queries, keys, values and the projection's input */
     RECOMPUTE_ALTERNATE_GEMMS = 8, /* beside both: every second GEMM of a layer (cost_activation_bytes) */
-    RECOMPUTE_FULL = 16,
-    RECOMPUTE_REFUSED = 32 /* `selective` in a framework without the word: layout_check refuses it */
+    RECOMPUTE_MLA_UP_PROJ = 16,    /* queries, keys and values of latent attention */
+    RECOMPUTE_MOE_ACT = 32,        /* output of the routed experts' activation */
+    RECOMPUTE_MLP = 64,            /* dense feed-forward blocks */
+    RECOMPUTE_MOE = 128,           /* blocks of experts, with router, shared experts and all-to-alls */
+    RECOMPUTE_FULL = 256,
+    RECOMPUTE_REFUSED = 512 /* `selective` in a framework without the word: layout_check refuses it */
 };
+/** Entries of a list in this order, separated by |, and all values that are allowed. */
+#define SCENARIO_RECOMPUTE "norm|activation|attention-core|alternate-gemms|mla-up-proj|moe-act|mlp|moe"
+#define SCENARIO_RECOMPUTE_ALLOWED                                                                                     \
+    "none, full, or a list of norm, activation, attention-core, alternate-gemms, mla-up-proj, moe-act, mlp, moe"
 /**
  * The states that the DP x CP ranks share:
  * - zero1: optimizer states (Megatron's distributed optimizer)
@@ -82,8 +90,13 @@ static inline bool scenario_is_ring(int32_t cp_type)
 /** Names by enum recompute: "none", "norm", ... Entries are joined by +. */
 extern const char *const scenario_recompute_name[RECOMPUTE_FULL + 1];
 
-/** Return whether this recomputation has a model. alternate-gemms needs norm, activation, SwiGLU and no dropout. */
-bool scenario_recompute_fits(int32_t recompute, const struct model *model);
+/**
+ * Return why a model cannot recompute so, and what is allowed. NULL: it can.
+ *
+ * 1. alternate-gemms needs norm, activation, and a dense model with SwiGLU and no dropout.
+ * 2. mla-up-proj needs latent attention, moe-act and moe need experts, mlp needs dense layers.
+ */
+const char *scenario_recompute_misfit(int32_t recompute, const struct model *model);
 
 /**
  * Activations that may go to the host's memory:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "simulate/plan_text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,27 +26,34 @@ void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAM
                           (int)degrees[i].value);
 }
 
+/** Append to a text, and cut off what has no room. */
+__attribute__((format(printf, 2, 3))) static void append(char text[PLAN_TEXT_NAME_SIZE], const char *format, ...)
+{
+    size_t n = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + n, PLAN_TEXT_NAME_SIZE - n, format, arguments);
+    va_end(arguments);
+}
+
 void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[PLAN_TEXT_NAME_SIZE])
 {
     plan_text_degrees(plan, text);
-    size_t n = strlen(text);
     if (plan->schedule != SCENARIO_ONE_F_ONE_B)
-        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", trace_schedule_names.text[plan->schedule]);
+        append(text, " %s", trace_schedule_names.text[plan->schedule]);
     if (plan->sharding != SCENARIO_ZERO1)
-        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s",
-                              plan->sharding == SCENARIO_UNSHARDED ? "unsharded"
-                                                                   : trace_sharding_names.text[plan->sharding]);
+        append(text, " %s",
+               plan->sharding == SCENARIO_UNSHARDED ? "unsharded" : trace_sharding_names.text[plan->sharding]);
     if (plan->shard_communication == SCENARIO_ON_DEMAND)
-        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " on-demand");
+        append(text, " on-demand");
     if (plan->recompute != RECOMPUTE_NONE)
-        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " %s", scenario_recompute_name[plan->recompute]);
+        append(text, " %s", scenario_recompute_name[plan->recompute]);
     if (plan->optimizer_offload > 0)
-        n += (size_t)snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " optimizer offload %.0f%%",
-                              100 * plan->optimizer_offload);
+        append(text, " optimizer offload %.0f%%", 100 * plan->optimizer_offload);
     if (plan->offload > 0)
-        snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload %.0f%%", 100 * plan->offload);
+        append(text, " offload %.0f%%", 100 * plan->offload);
     else if (offloads && plan->optimizer_offload <= 0)
-        snprintf(text + n, PLAN_TEXT_NAME_SIZE - n, " offload");
+        append(text, " offload");
 }
 
 /** Print the resolved knobs as "name value, name value". */

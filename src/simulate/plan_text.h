@@ -13,6 +13,8 @@ void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAM
 
 /**
  * Print a plan's degrees and all that is not plain: "TP4 PP2 VPP2 DP16 zero3 full offload 80%".
+ * Text that has no room is cut off.
+ *
  * @param offloads  activations go to the host; without a share in the plan the system decides it: "DP16 offload"
  */
 void plan_text_name(const struct scenario_plan *plan, bool offloads, char text[PLAN_TEXT_NAME_SIZE]);
