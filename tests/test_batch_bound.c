@@ -116,23 +116,25 @@ TEST(batch_bound__takes_a_whole_sample_through_all_stages)
     hand_request_free(&hand);
 }
 
-/* 839 layers and the head run on two stages, so the last has 419 layers. The bound knows no more than of 838 layers,
- * whatever the first stage has. */
-TEST(batch_bound__counts_the_stage_of_the_fewest_layers)
+/* 839 layers and the head run on two stages, so the last has 419 layers, as with 838 layers. The first one's 420th
+ * layer only adds to the way of the shorter sample before and behind, which is 1/419 longer. */
+TEST(batch_bound__counts_the_last_stage_and_the_way_there)
 {
-    double seconds[2];
+    double seconds[2], shared[2];
     for (int i = 0; i < 2; i++) {
         struct hand_request hand;
-        hand_request_real(&hand, 2, 2, 5000);
-        hand_batch(&hand, 2, (int32_t[]){5000, 1000});
+        hand_request_real(&hand, 1, 2, 5000);
+        hand_batch(&hand, 2, (int32_t[]){5000, 5000});
         hand.model.layers = i == 0 ? 838 : 839;
         hand.request.layout.stages.count_head = i == 1;
         hand_options(&hand.setting, &hand.request.layout);
         hand_layers(&hand.setting, i == 0 ? 419 : 420); /* layers of the first stage, as request_setting has it */
         seconds[i] = batch_bound_whole_samples_s(&hand.request);
+        shared[i] = batch_bound_shared_s(&hand.request);
         hand_request_free(&hand);
     }
-    CHECK_TRUE(seconds[0] == seconds[1]);
+    CHECK_TRUE(shared[0] == shared[1] && seconds[0] > shared[0]);
+    CHECK_CLOSE(seconds[1] - shared[1], (seconds[0] - shared[0]) * 420 / 419, 1e-9);
 }
 
 /* The bound takes even shares, but a contiguous ring's slowest rank has more. So the plan takes longer. For a sample

@@ -196,22 +196,32 @@ double batch_bound_rails_s(const struct cost_setting *setting, enum device_colle
     return least;
 }
 
+static struct plan_layout pipeline_of(const struct cost_setting *setting, const struct scenario_plan *layout)
+{
+    return (struct plan_layout){
+        .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
+}
+
 struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout)
 {
-    const struct plan_layout pipeline = {
-        .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
-    struct cost_setting least = dag_rank_setting(setting, &pipeline, 0);
-    for (int32_t stage = 1; stage < pipeline.stages; stage++) {
-        const struct cost_setting rank = dag_rank_setting(setting, &pipeline, stage);
-        for (int32_t i = 0; i < least.n_runs; i++) {
-            struct cost_run *run = &least.runs[i], other = {0};
-            for (int32_t j = 0; j < rank.n_runs; j++)
-                other = rank.runs[j].kind == run->kind ? rank.runs[j] : other;
-            run->n = other.n < run->n ? other.n : run->n;
-            run->again = other.again < run->again ? other.again : run->again;
-        }
+    const struct plan_layout pipeline = pipeline_of(setting, layout);
+    return dag_rank_setting(setting, &pipeline, pipeline.stages - 1);
+}
+
+/* Return a setting that holds the layers of the first n virtual stages. */
+static struct cost_setting first_stages(const struct cost_setting *setting, const struct scenario_plan *layout,
+                                        int32_t n)
+{
+    struct cost_setting held = *setting;
+    int64_t first = 0;
+    cost_clear_layers(&held);
+    for (int32_t stage = 0; stage < n; stage++) {
+        int32_t layers = scenario_stage_layers(&setting->split, setting->model->layers, (int32_t)layout->pp,
+                                               (int32_t)layout->vpp, stage);
+        cost_add_layers(&held, first, layers);
+        first += layers;
     }
-    return least;
+    return held;
 }
 
 /*
@@ -309,15 +319,23 @@ static int32_t longest(const struct batch *batch)
     return tokens;
 }
 
-/*
- * Return the seconds of the longest sample through all stages and back. Attention that a list of outputs repeats is
- * left out.
- */
-static double chain_s(const struct plan_request *request)
+static int32_t shortest(const struct batch *batch)
 {
-    const struct cost_setting *setting = request->setting;
+    int32_t tokens = INT32_MAX;
+    for (int32_t i = 0; i < batch->n_samples; i++)
+        tokens = batch->tokens[i] < tokens ? batch->tokens[i] : tokens;
+    return tokens;
+}
+
+/*
+ * Return the seconds of a sample through the layers of the setting and back. Attention that a list of outputs repeats
+ * is left out.
+ */
+static double through_s(const struct plan_request *request, const struct cost_setting *setting, int32_t tokens,
+                        bool head)
+{
     const struct scenario_plan *layout = &request->layout;
-    int32_t tokens = longest(request->batch), context = (int32_t)layout->cp;
+    int32_t context = (int32_t)layout->cp;
     struct slice slice = {0, 0, tokens};
     struct cost_micro_batch micro_batch = {.slices = &slice,
                                            .n_slices = 1,
@@ -326,22 +344,35 @@ static double chain_s(const struct plan_request *request)
                                            .first = true};
     double sum = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
-        struct cost_pass cost = cost_of_pass(setting, pass, &micro_batch),
-                         head = cost_of_head(setting, pass, &micro_batch);
+        struct cost_pass cost = cost_of_pass(setting, pass, &micro_batch), end = {0};
         double least_s = 0;
+        if (head)
+            end = cost_of_head(setting, pass, &micro_batch);
         for (int32_t i = 0; i < setting->n_runs; i++)
             least_s += n_layer_passes(&setting->runs[i], layout, pass) *
                        cost_attention_least_s(setting, setting->runs[i].kind, pass, tokens, context);
-        sum += (double)layout->pp * (cost.kernels_s + least_s + cost.tensor_s) + head.kernels_s + head.tensor_s;
+        sum += cost.kernels_s + least_s + cost.tensor_s + cost.expert_s + end.kernels_s + end.tensor_s;
     }
     return sum;
 }
 
+/*
+ * Return the seconds in which the last rank waits for its first sample and the first rank for its last gradients. The
+ * sample passes through pp - 1 virtual stages before, and back behind.
+ */
+static double fill_s(const struct plan_request *request)
+{
+    int32_t n = (int32_t)request->layout.pp - 1;
+    const struct cost_setting before = first_stages(request->setting, &request->layout, n);
+    return cost_n_layers(&before) > 0 ? through_s(request, &before, shortest(request->batch), false) : 0;
+}
+
 double batch_bound_whole_samples_s(const struct plan_request *request)
 {
-    struct cost_setting setting;
-    struct plan_request rank = rank_request(request, &setting);
-    return fmax(batch_bound_shared_s(request), chain_s(&rank));
+    int32_t n_virtual = (int32_t)(request->layout.pp * request->layout.vpp);
+    const struct cost_setting all = first_stages(request->setting, &request->layout, n_virtual);
+    return fmax(batch_bound_shared_s(request) + fill_s(request),
+                through_s(request, &all, longest(request->batch), true));
 }
 
 /*

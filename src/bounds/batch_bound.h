@@ -3,13 +3,13 @@
  * This module bounds the seconds that the passes of any plan for a batch take at least. Systems name its functions as
  * their lower_bound_s (system/system.h). docs/model.md, "Lower bounds" proves them.
  *
- * A bound counts the last stage, which has the head. A stage is all chunks of a rank. If stages are unequal, it has the
- * fewest layers of each kind. The seconds of a pass are:
+ * A bound counts the last stage, which has the head. A stage is all chunks of a rank. The seconds of a pass are:
  *
  * 1. GEMMs at the peak times their efficiency, and memory-bound kernels at the bandwidth, without launches.
  * 2. Attention, sample by sample, at the rate of the longest keys and queries that the sample gives a kernel.
  * 3. Tensor-parallel collectives that no GEMM hides, in one message of all tokens.
- * 4. The forward once more under full recomputation. Selective recomputation is left out.
+ * 4. All-to-alls to experts and back, in one message of all tokens each.
+ * 5. The forward once more under full recomputation. Selective recomputation is left out.
  *
  * Padding, bubbles, rings and transfers only add to these. So does the last rank of a contiguous ring, which computes
  * more than an even share.
@@ -26,8 +26,9 @@
 double batch_bound_shared_s(const struct plan_request *request);
 
 /**
- * Return batch_bound_shared_s, or the seconds of the longest sample through all stages and back if these are more. It
- * holds if, besides, every sample runs whole, in one micro-batch.
+ * Return batch_bound_shared_s and the seconds of the shortest sample through the virtual stages before the last rank and
+ * back. If the seconds of the longest sample through all stages and back are more, return these. It holds if, besides,
+ * every sample runs whole, in one micro-batch.
  */
 double batch_bound_whole_samples_s(const struct plan_request *request);
 
@@ -66,8 +67,7 @@ double batch_bound_micro_batch_s(const struct batch_bound_pass *of, const struct
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            int32_t n);
 
-/** Return the setting of a stage that holds all chunks of a rank. It has the fewest layers of each kind that a stage
- * has. */
+/** Return the setting of the last stage. It holds all chunks of its rank. */
 struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout);
 
 #endif

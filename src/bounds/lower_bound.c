@@ -255,7 +255,8 @@ struct lower_bound_price *lower_bound_prices(const struct plan *plan, const stru
     for (int32_t i = 0; i < plan->n_phases; i++) {
         const struct plan_phase *phase = &plan->phases[i];
         for (int32_t k = 0; k < phase->n_pipelines && within; k++, next++)
-            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k))
+            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k) &&
+                !(k > 0 && dag_same_passes(&phase->pipelines[k], &phase->pipelines[k - 1])))
                 within = price_pipeline(&phase->pipelines[k], setting, limit, next);
     }
     if (within)

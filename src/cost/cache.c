@@ -190,6 +190,15 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
             costs[component] = known->components[component];
 }
 
+/** Return the layer of a setting's first run, from the cache if there is one, otherwise in `room`. */
+static const struct layer *layer_in(const struct cost_setting *setting, struct layer *room)
+{
+    if (setting->cache != NULL)
+        return &setting->cache->keys[key_number(setting->cache, setting)].layer;
+    layer_of(setting, setting->runs[0].kind, room);
+    return room;
+}
+
 /** Add what the slices add to the layers of one run. */
 static void add_slices(struct cost_pass *layers, const struct cost_setting *setting, bool first, enum pass pass,
                        const struct cost_micro_batch *micro_batch)
@@ -199,7 +208,9 @@ static void add_slices(struct cost_pass *layers, const struct cost_setting *sett
         struct cost_setting again = cost_setting_again(setting);
         look_up(&again, PASS_FORWARD, micro_batch, 1U << COST_LAYERS, forward);
     }
-    cost_add_slices(layers, setting, first, pass, micro_batch, &forward[COST_LAYERS]);
+    struct layer room;
+    const struct layer *layer = cost_is_backward(pass) ? layer_in(setting, &room) : NULL;
+    cost_add_slices(layers, setting, first, pass, micro_batch, &(struct cost_backward){layer, &forward[COST_LAYERS]});
 }
 
 void cost_cached(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch,

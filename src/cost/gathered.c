@@ -33,10 +33,10 @@ static bool has_own_ends(const struct cost_setting *setting)
 double cost_gathered_bytes(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
-    double layer_gradients = bytes.activation * cost_largest_layer_parameters(setting);
-    double sent = cost_shards_on_demand(setting) ? layer_gradients : 0;
+    bool layer_gradients = setting->staged || cost_shards_on_demand(setting);
+    double sent = layer_gradients ? bytes.activation * cost_largest_layer_parameters(setting) : 0;
     if (setting->staged)
-        return layer_gradients;
+        return sent;
     if (setting->keeps_gathered)
         return bytes.weight * (root_parameters(setting) + cost_layers_parameters(setting)) + sent;
     return (has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting)) + sent;

@@ -55,16 +55,14 @@ static void add_sum(struct cost_kernels *kernels, const struct cost_setting *set
 
 /** Add the sum of gradients of a run's layers. */
 static void add_layer_sums(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass,
-                           const struct cost_micro_batch *micro_batch)
+                           const struct cost_micro_batch *micro_batch, const struct layer *layer)
 {
     const struct cost_run *run = &setting->runs[0];
     struct cost_kernels kernels;
-    struct layer layer;
     if (cost_added_bytes(setting, micro_batch->first) <= 0)
         return;
     kernels.n = 0;
-    layer_of(setting, run->kind, &layer);
-    add_sum(&kernels, setting, pass, micro_batch, layer_parameters(setting, &layer));
+    add_sum(&kernels, setting, pass, micro_batch, layer_parameters(setting, layer));
     add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
 }
 
@@ -120,8 +118,9 @@ static void add_tokens(struct cost_pass *cost, const struct cost_setting *settin
 
 /** Add the forward of a run's layers without their attention, which is already known. */
 static void add_known(struct cost_pass *cost, const struct cost_setting *setting, double tokens,
-                      const struct cost_pass *forward)
+                      const struct cost_backward *backward)
 {
+    const struct cost_pass *forward = backward->forward;
     bool exact = true; /* sums in another order differ in their last bits */
     for (int i = 0; i < COST_N_FAMILIES; i++)
         exact = exact && (cost->extrapolated_s[i] == 0 || forward->extrapolated_s[i] == 0);
@@ -129,26 +128,22 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
         cost_add_pass(cost, forward);
         return;
     }
-    struct layer layer;
-    layer_of(setting, setting->runs[0].kind, &layer);
-    add_tokens(cost, setting, &layer, PASS_FORWARD, tokens);
+    add_tokens(cost, setting, backward->layer, PASS_FORWARD, tokens);
 }
 
 /** Add the forward of a run's layers, as the backward repeats it. */
 static void add_again(struct cost_pass *cost, const struct cost_setting *setting,
-                      const struct cost_micro_batch *micro_batch, double tokens, const struct cost_pass *forward)
+                      const struct cost_micro_batch *micro_batch, double tokens, const struct cost_backward *backward)
 {
     const struct cost_run *run = &setting->runs[0];
-    add_known(cost, setting, tokens, forward);
+    add_known(cost, setting, tokens, backward);
     add_attention(cost, setting, PASS_FORWARD, micro_batch);
     if (!setting->early_stop)
         return;
-    struct layer layer;
-    layer_of(setting, run->kind, &layer);
-    const struct layer_op *last = layer_last_gemm(&layer);
+    const struct layer_op *last = layer_last_gemm(backward->layer);
     struct cost_kernels ends;
     ends.n = 0;
-    layer_add_ends(&ends, setting, &layer, tokens);
+    layer_add_ends(&ends, setting, backward->layer, tokens);
     if (last->is_end) {
         struct overlap_tensor tensor = overlap_tensor_row(setting, last, tokens);
         add_tensor(cost, &tensor, setting->host.layer_kernel, -run->n);
@@ -159,17 +154,15 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
 /** Add the forward kernels, and the collectives of GEMMs and experts, that the backward repeats by the recomputation's
  * list. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting,
-                       const struct cost_micro_batch *micro_batch, double tokens)
+                       const struct cost_micro_batch *micro_batch, double tokens, const struct layer *layer)
 {
     const struct cost_run *run = &setting->runs[0];
     if ((micro_batch->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
-        struct layer layer;
-        layer_of(setting, run->kind, &layer);
         struct cost_kernels again;
         again.n = 0;
-        layer_add_listed(&again, setting, &layer, micro_batch->recompute, tokens);
+        layer_add_listed(&again, setting, layer, micro_batch->recompute, tokens);
         add_kernels(cost, &again, setting->host.layer_kernel, run->n);
-        const struct overlap_tensor tensor = overlap_tensor_listed(setting, &layer, micro_batch->recompute, tokens);
+        const struct overlap_tensor tensor = overlap_tensor_listed(setting, layer, micro_batch->recompute, tokens);
         add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
     }
     if (micro_batch->recompute & RECOMPUTE_MOE)
@@ -193,19 +186,25 @@ bool cost_repeats(enum pass pass, const struct cost_micro_batch *micro_batch)
     return (pass == PASS_BACKWARD || pass == PASS_INPUT) && micro_batch->recompute == RECOMPUTE_FULL;
 }
 
-void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
-                     const struct cost_micro_batch *micro_batch, const struct cost_pass *forward)
+bool cost_is_backward(enum pass pass)
 {
-    bool backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
+    return pass != PASS_FORWARD;
+}
+
+void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
+                     const struct cost_micro_batch *micro_batch, const struct cost_backward *backward)
+{
+    bool input = pass == PASS_BACKWARD || pass == PASS_INPUT;
     if (pass != PASS_WEIGHT)
-        add_attention(cost, setting, backward ? PASS_BACKWARD : pass, micro_batch);
+        add_attention(cost, setting, input ? PASS_BACKWARD : pass, micro_batch);
     if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
-        add_again(cost, &again, micro_batch, cost_micro_batch_tokens(micro_batch), forward);
+        add_again(cost, &again, micro_batch, cost_micro_batch_tokens(micro_batch), backward);
     }
-    if (backward)
-        add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch));
-    add_layer_sums(cost, setting, pass, micro_batch);
+    if (input)
+        add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch), backward->layer);
+    if (cost_is_backward(pass))
+        add_layer_sums(cost, setting, pass, micro_batch, backward->layer);
     shards_of_layers(setting, first, pass, cost);
 }
 
@@ -221,7 +220,7 @@ static struct cost_pass pass_of_run(const struct cost_setting *setting, bool fir
         struct cost_setting again = cost_setting_again(setting);
         forward = cost_of_tokens(&again, &layer, PASS_FORWARD, tokens);
     }
-    cost_add_slices(&cost, setting, first, pass, micro_batch, &forward);
+    cost_add_slices(&cost, setting, first, pass, micro_batch, &(struct cost_backward){&layer, &forward});
     return cost;
 }
 

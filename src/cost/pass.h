@@ -86,15 +86,23 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
                                 double tokens);
 
+/** What a backward repeats: layer_of the run, and cost_of_tokens of its forward, which is read only if cost_repeats. */
+struct cost_backward {
+    const struct layer *layer;
+    const struct cost_pass *forward;
+};
+
 /**
  * Add attention and its transfers, what is computed again, and what zero2 and zero3 gather and reduce. The sum over all
  * runs equals cost_of_pass to the last bit.
  *
- * @param first    the run has the first layer
- * @param forward  cost_of_tokens of the forward that is repeated, if cost_repeats; otherwise it is not read
+ * @param first  the run has the first layer
  */
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
-                     const struct cost_micro_batch *micro_batch, const struct cost_pass *forward);
+                     const struct cost_micro_batch *micro_batch, const struct cost_backward *backward);
+
+/** Return whether cost_add_slices reads its last argument. */
+bool cost_is_backward(enum pass pass);
 
 /** Return the seconds of one all-to-all of a layer of a kind that brings a rank's tokens to their experts, or back. It
  * is 0 for a layer without experts, or if each rank has all of them.

@@ -14,7 +14,7 @@ double cost_layers_parameters(const struct cost_setting *setting)
 
 double cost_expert_parameters(const struct cost_setting *setting)
 {
-    return layer_sum(setting, layer_expert_parameters);
+    return model_has_experts(setting->model) ? layer_sum(setting, layer_expert_parameters) : 0;
 }
 
 /** Return the parameters of a layer that other TP ranks hold, too. */

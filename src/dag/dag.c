@@ -2,6 +2,7 @@
 #include "dag/dag.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "cost/activation.h"
@@ -213,13 +214,34 @@ static void price_micro_batch(const struct priced *priced, enum pass pass, int32
     }
 }
 
+/* Return whether a micro-batch costs as much as the one before it: its slices have the same tokens, and neither is the
+ * first of the pass. Batches of equal samples have long rows of them. */
+static bool costs_as_before(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch)
+{
+    int32_t first = first_of(pipeline, pass);
+    if (micro_batch == 0 || micro_batch == first || micro_batch - 1 == first)
+        return false;
+    const struct cost_micro_batch a = dag_micro_batch(pipeline, pass, micro_batch - 1),
+                                  b = dag_micro_batch(pipeline, pass, micro_batch);
+    bool same = a.n_slices == b.n_slices && a.padding_tokens == b.padding_tokens && a.context == b.context &&
+                a.recompute == b.recompute && a.sharding == b.sharding;
+    for (int32_t i = 0; same && i < a.n_slices; i++)
+        same = a.slices[i].begin == b.slices[i].begin && a.slices[i].end == b.slices[i].end;
+    return same;
+}
+
 void builder_costs(const struct builder *builder, struct builder_pipe *pipe, enum pass pass)
 {
     int32_t n_micro_batches = plan_partition_of(pipe->plan, pass)->n_micro_batches, n_kinds = pipe->kinds.n;
     struct priced priced = priced_of(pipe->plan, builder->setting, &pipe->kinds);
     pipe->cost[pass] = check_malloc((size_t)n_micro_batches * (size_t)n_kinds * sizeof *pipe->cost[pass]);
-    for (int32_t micro_batch = 0; micro_batch < n_micro_batches; micro_batch++)
-        price_micro_batch(&priced, pass, micro_batch, pipe->cost[pass] + micro_batch * n_kinds, NULL);
+    for (int32_t micro_batch = 0; micro_batch < n_micro_batches; micro_batch++) {
+        struct cost_pass *cost = pipe->cost[pass] + micro_batch * n_kinds;
+        if (costs_as_before(pipe->plan, pass, micro_batch))
+            memcpy(cost, cost - n_kinds, (size_t)n_kinds * sizeof *cost);
+        else
+            price_micro_batch(&priced, pass, micro_batch, cost, NULL);
+    }
 }
 
 bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
@@ -228,7 +250,10 @@ bool dag_passes_s(const struct plan_pipeline *pipeline, const struct cost_settin
     struct priced priced = priced_of(pipeline, setting, kinds);
     for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches; micro_batch++) {
         double *of_micro_batch = seconds + micro_batch * kinds->n;
-        price_micro_batch(&priced, pass, micro_batch, NULL, of_micro_batch);
+        if (costs_as_before(pipeline, pass, micro_batch))
+            memcpy(of_micro_batch, of_micro_batch - kinds->n, (size_t)kinds->n * sizeof *of_micro_batch);
+        else
+            price_micro_batch(&priced, pass, micro_batch, NULL, of_micro_batch);
         if (budget == NULL)
             continue;
         budget->left_s -= of_micro_batch[budget->kind] - budget->least_s[pass][micro_batch];
@@ -243,10 +268,11 @@ double dag_stage_s(const struct plan_pipeline *pipeline, const struct cost_setti
 {
     struct dag_kinds kinds = {.n = 1, .stage = {stage}};
     struct priced priced = priced_of(pipeline, setting, &kinds);
-    double all_s = 0, micro_batch_s;
+    double all_s = 0, micro_batch_s = 0;
     for (int32_t micro_batch = 0; micro_batch < plan_partition_of(pipeline, pass)->n_micro_batches && all_s <= limit_s;
          micro_batch++) {
-        price_micro_batch(&priced, pass, micro_batch, NULL, &micro_batch_s);
+        if (!costs_as_before(pipeline, pass, micro_batch))
+            price_micro_batch(&priced, pass, micro_batch, NULL, &micro_batch_s);
         all_s += micro_batch_s;
     }
     return all_s;

@@ -228,6 +228,9 @@ struct dag_kinds dag_kinds_of(const struct cost_setting *setting, const struct p
 struct cost_setting dag_rank_setting(const struct cost_setting *setting, const struct plan_layout *layout,
                                      int32_t stage);
 
+/** Return whether two pipelines have the same stages, and the same passes on as many tokens in the same order. */
+bool dag_same_passes(const struct plan_pipeline *a, const struct plan_pipeline *b);
+
 /** Return the parameters of one TP rank of a stage of the pipeline, of all its chunks. */
 double dag_stage_parameters(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage);
 

@@ -135,6 +135,20 @@ static bool are_equal(const struct form *a, const struct form *b, const struct p
            equal_offloads(x, y);
 }
 
+bool dag_same_passes(const struct plan_pipeline *a, const struct plan_pipeline *b)
+{
+    const struct plan_layout *x = &a->layout, *y = &b->layout;
+    bool same = x->tensor == y->tensor && x->context == y->context && x->stages == y->stages &&
+                x->chunks == y->chunks && a->splits_backward == b->splits_backward;
+    for (int pass = 0; same && pass < N_PASSES; pass++) {
+        const struct plan_partition *of_a = &a->partition[pass], *of_b = &b->partition[pass];
+        same = of_a->n_slices == of_b->n_slices && equal_micro_batches(of_a, of_b);
+        for (int32_t i = 0; same && i < of_a->n_slices; i++)
+            same = of_a->slices[i].begin == of_b->slices[i].begin && of_a->slices[i].end == of_b->slices[i].end;
+    }
+    return same && equal_orders(a, b) && equal_offloads(a, b);
+}
+
 static int by_hash(const void *a, const void *b)
 {
     const struct form *x = a, *y = b;
