@@ -9,8 +9,9 @@ import collections
 from common import numpy, unit_key
 
 # States of a GPU in a span, in the order of a picture's legend, and the columns of `iterations` that hold the sums.
-COMPUTE, OPTIMIZER, TENSOR, SHARD, RING, RESHARD, SYNC, PIPELINE, REPLICAS = range(9)
-COLUMNS = {TENSOR: ("tensor_s",), SHARD: ("shard_s",), RING: ("ring_s",), RESHARD: ("reshard_s",), SYNC: ("sync_s",),
+COMPUTE, OPTIMIZER, TENSOR, SHARD, EXPERT, RING, RESHARD, SYNC, PIPELINE, REPLICAS = range(10)
+COLUMNS = {TENSOR: ("tensor_s",), SHARD: ("shard_s",), EXPERT: ("expert_s",), RING: ("ring_s",),
+           RESHARD: ("reshard_s",), SYNC: ("sync_s",),
            PIPELINE: ("warm_up_s", "imbalance_s", "cool_down_s"), REPLICAS: ("dp_wait_s",)}
 RING_PURPOSES = ("ring", "tensor", "exchange")
 
@@ -144,8 +145,9 @@ class Walk:
             return [Span(start_s, finish_s, TENSOR if task["purpose"] == self.purpose["tensor"] else RING, None)]
         if task["kind"] == self.kind["optimizer"]:
             return [Span(start_s, finish_s, OPTIMIZER, None)]
-        ends = numpy.cumsum([finish_s - start_s - task["shard_s"] - task["tensor_s"], task["shard_s"], task["tensor_s"]]) + start_s
-        parts = zip((start_s, *ends[:2]), ends, (COMPUTE, SHARD, TENSOR))
+        inside = [task["shard_s"], task["expert_s"], task["tensor_s"]]
+        ends = numpy.cumsum([finish_s - start_s - sum(inside), *inside]) + start_s
+        parts = zip((start_s, *ends[:3]), ends, (COMPUTE, SHARD, EXPERT, TENSOR))
         return [Span(begin_s, end_s, what, unit_key(task)) for begin_s, end_s, what in parts if end_s > begin_s]
 
     def idle(self, i, from_s, until_s):

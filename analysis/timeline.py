@@ -17,11 +17,12 @@ import pipelines
 import spans
 from common import Patch, Trace, add_output, draw, matplotlib, numpy, pyplot, unit_key
 from output import exit_with
-from spans import COMPUTE, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
+from spans import COMPUTE, EXPERT, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
 
 PASS_COLOURS = (("#A9C8EA", "#3A6FA9"), ("#F8BE84", "#D2691E"))  # short, long; forward, backward
 LOOKS = {COMPUTE: (PASS_COLOURS[0][1], "computing"), TENSOR: ("#8E5BA6", "tensor parallelism"),
-         SHARD: ("#C99BD3", "ZeRO-2/3"), RING: ("#D81B60", "context parallelism"), RESHARD: ("#8A8A00", "re-sharding"),
+         SHARD: ("#C99BD3", "ZeRO-2/3"), EXPERT: ("#5E3C99", "tokens to experts"),
+         RING: ("#D81B60", "context parallelism"), RESHARD: ("#8A8A00", "re-sharding"),
          SYNC: ("#1B8A78", "gradients, parameters"), PIPELINE: ("#E9E9E9", "waiting in the pipeline"),
          REPLICAS: ("#C4C4C4", "waiting for replicas"), OPTIMIZER: ("#222222", "optimizer")}
 NAMED_SAMPLES = 6  # of the long ones

@@ -141,7 +141,7 @@ class Lists(unittest.TestCase):
         rows, text = self.table("systems"), run("list", "systems").stdout
         self.assertEqual(list(rows), re.findall(r"(?m)^(\S+): ", text))
         self.assertEqual(rows["flexsp"]["degrees"], "DP only")
-        self.assertEqual((rows["best-fit"]["degrees"], rows["best-fit"]["decides itself"]), ("TP PP CP", "-"))
+        self.assertEqual((rows["best-fit"]["degrees"], rows["best-fit"]["decides itself"]), ("TP PP CP EP", "-"))
         self.assertEqual(rows["slimpack"]["decides itself"], "offload")
         self.assertEqual(rows["slimpack"]["meaning"], "slices of equal FLOPs in MicroPacks")
         self.assertIn("\nslimpack: slices of equal FLOPs in MicroPacks, cut anew", text)

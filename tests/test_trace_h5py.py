@@ -152,7 +152,7 @@ class Timeline(unittest.TestCase):
                         self.assertLess(abs(before.finish_s - after.start_s), 1e-9, rank)
             self.assertEqual(self.draw(SCRATCH / f"{name}.h5", "--output", SCRATCH / f"{name}.png").returncode, 0)
         rows = Trace(SCRATCH / "shares.h5").table("iterations")
-        for column in ("tensor_s", "shard_s", "expert_s", "ring_s", "sync_s", "warm_up_s", "dp_wait_s", "reshard_s"):
+        for column in ("tensor_s", "shard_s", "ring_s", "sync_s", "warm_up_s", "dp_wait_s", "reshard_s"):
             self.assertGreater(rows[column].max(), 0, column)  # else the test would compare zeros
 
     def test_the_iteration_of_the_tasks_is_the_nearest_to_the_means(self):

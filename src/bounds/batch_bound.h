@@ -26,9 +26,9 @@
 double batch_bound_shared_s(const struct plan_request *request);
 
 /**
- * Return batch_bound_shared_s and the seconds of the shortest sample through the virtual stages before the last rank and
- * back. If the seconds of the longest sample through all stages and back are more, return these. It holds if, besides,
- * every sample runs whole, in one micro-batch.
+ * Return batch_bound_shared_s and the seconds of the shortest sample through the virtual stages before the last rank
+ * and back. If the seconds of the longest sample through all stages and back are more, return these. It holds if,
+ * besides, every sample runs whole, in one micro-batch.
  */
 double batch_bound_whole_samples_s(const struct plan_request *request);
 

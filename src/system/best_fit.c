@@ -127,7 +127,7 @@ static const struct schema_key knobs[] = {
 const struct training_system system_best_fit = {
     .name = "best-fit",
     .source = "Ding et al. 2024 (arXiv:2404.10830); Megatron-LM",
-    .meaning = "best-fit-decreasing packing of the batch, 1F1B (interleaved with plan.vpp), static context "
+    .meaning = "best-fit-decreasing packs of the batch, 1F1B (interleaved with plan.vpp), static context "
                "parallelism",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
