@@ -86,7 +86,8 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
                                 double tokens);
 
-/** A run as a backward repeats it: layer_of it, and cost_of_tokens of its forward, which is read only if cost_repeats. */
+/** A run as a backward repeats it: layer_of it, and cost_of_tokens of its forward, which is read only if cost_repeats.
+ */
 struct cost_backward {
     const struct layer *layer;
     const struct cost_pass *forward;

@@ -326,7 +326,7 @@ static const struct schema_key knobs[] = {
 const struct training_system system_megatron_dynamic_cp = {
     .name = "megatron-dynamic-cp",
     .source = "Megatron-Core, hybrid context-parallel schedule (2025)",
-    .meaning = "samples on powers of two of the DP ranks, groups balanced by squared lengths, step by step; the "
+    .meaning = "samples on powers of two of DP ranks, groups balanced by squared lengths, step by step; the "
                "scheduler of 2025, still in Megatron's main (that of 2026: megatron-default-dynamic-cp)",
     .knobs = knobs,
     .n_knobs = sizeof knobs / sizeof *knobs,
