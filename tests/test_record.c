@@ -147,9 +147,10 @@ TEST(summary__has_a_row_per_system)
     char line[4096];
     FILE *file = fopen(harness_path("sample.csv"), "r");
     CHECK(file != NULL);
-    CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,dp,vpp,", 28) == 0);
+    CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "system,gpus,tp,pp,cp,ep,dp,vpp,", 31) == 0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL &&
-               strncmp(line, "best-fit,8,1,3,1,2,1,1f1b,0,zero1,fp32,kept,none,0,0,PP3 DP2,1,0,-,2,3,0.25,", 76) == 0);
+               strncmp(line, "best-fit,8,1,3,1,0,2,1,1f1b,0,zero1,fp32,kept,none,0,0,PP3 DP2,1,0,-,2,3,0.25,", 78) ==
+                   0);
     CHECK_TRUE(fgets(line, sizeof line, file) != NULL && strncmp(line, "\"slim, \"\"packed\"\"\",8,", 21) == 0);
     CHECK_CONTAINS(line, ",0.125,0,0,1060,,530,8480,0.5,0,0,1.25,,1,"); /* a missing interval is an empty cell */
     CHECK_TRUE(fgets(line, sizeof line, file) == NULL);

@@ -44,7 +44,7 @@ class Reading(unittest.TestCase):
     def test_root_says_what_ran(self):
         attributes = self.file.attrs
         self.assertEqual(attributes["complete"], 1)
-        self.assertEqual(attributes["format_version"], 1)
+        self.assertEqual(attributes["format_version"], 2)
         self.assertEqual(attributes["scenario"].decode(), "name: sample\n")
         self.assertEqual(list(attributes["traced_iterations"]), [3])
         self.assertIn(b"varying lengths, context 262,144 (measured to ", attributes["outside_measured_runs"])

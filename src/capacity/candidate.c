@@ -104,6 +104,7 @@ static void take_plan(const struct question *question, const struct size *size, 
     row->tp = summary->tp;
     row->pp = summary->pp;
     row->cp = summary->cp;
+    row->ep = summary->ep;
     row->dp = summary->dp;
     row->vpp = summary->vpp;
     row->sharding = summary->sharding;

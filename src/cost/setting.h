@@ -36,7 +36,7 @@ struct cost_host {
  * except tensor, because a phase, stage or micro-batch may have others.
  */
 struct cost_setting {
-    int32_t n_runs;           /* kinds that one virtual stage holds. Without layers it holds none of one kind */
+    int32_t n_runs; /* kinds that one virtual stage holds. Without layers it holds none of one kind */
     struct cost_run runs[MODEL_MAX_KINDS]; /* in the order of their first layers; others are 0 */
     const struct model *model;
     const struct device *device;
@@ -154,11 +154,12 @@ static inline int32_t cost_expert_ranks(const struct cost_setting *setting)
     return setting->expert_ranks > 0 ? setting->expert_ranks : 1;
 }
 
-/** Return the tokens of the busiest rank's experts over those of the mean rank. It is 1 if each rank has all experts.
- * Experts drop what is above their capacity. */
+/** Return the tokens of the busiest rank's experts over those of the mean rank. It is at most the number of
+ * ranks that share experts. Experts drop what is above their capacity. */
 static inline double cost_expert_load(const struct cost_setting *setting)
 {
-    double load = setting->expert_imbalance > 1 && cost_expert_ranks(setting) > 1 ? setting->expert_imbalance : 1;
+    double imbalance = setting->expert_imbalance, most = cost_expert_ranks(setting);
+    double load = imbalance < 1 ? 1 : imbalance < most ? imbalance : most;
     double capacity = setting->capacity_factor;
     return capacity > 0 && capacity < load ? capacity : load;
 }

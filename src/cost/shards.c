@@ -193,7 +193,7 @@ static double addition_s(const struct cost_setting *setting, double parameters)
 
 static double layers_s(const struct cost_pass *cost)
 {
-    return cost->kernels_s + cost->attention_s + cost->tensor_s;
+    return cost->kernels_s + cost->attention_s + cost->tensor_s + cost->expert_s;
 }
 
 void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *layers)

@@ -55,7 +55,7 @@ double cost_ends_parameters(const struct model *model, int32_t tensor, bool firs
         parameters += table + (double)model->positions * h;
     if (last)
         parameters += (double)model_norm_parameters(model) + (first && model->tied_embeddings ? 0 : table);
-    if (last && !first && model->mtp_layers > 0)
+    if (last && !first && model->mtp_layers > 0 && !model->tied_embeddings)
         parameters += table;
     return parameters;
 }
@@ -219,7 +219,7 @@ static double layer_rest(const struct cost_setting *setting, const struct layer 
 {
     double sum = 0;
     for (int32_t i = 0; i < layer->n_ops; i++)
-        sum += matrix_rest(setting, layer->ops[i].in * layer->ops[i].out);
+        sum += layer->ops[i].copies * matrix_rest(setting, layer->ops[i].in * layer->ops[i].out);
     return sum;
 }
 
@@ -233,7 +233,8 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
     double sum = cost_frees_gradients(setting) ? 0 : rest(bytes.gradient * parameters);
     if (shards > 1)
         return sum + rest(bytes.weight * parameters);
-    int32_t tables = first + (last && !(first && model->tied_embeddings)) + (last && !first && model->mtp_layers > 0);
+    int32_t tables = first + (last && !(first && model->tied_embeddings)) +
+                     (last && !first && model->mtp_layers > 0 && !model->tied_embeddings);
     double table = (double)model->hidden * cost_logits(setting);
     return sum + layer_sum(setting, layer_rest) + tables * matrix_rest(setting, table);
 }

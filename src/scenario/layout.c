@@ -465,12 +465,16 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     if (plan->tp > 1 && !plan->sequence_parallel)
         return refuse(scenario, system, "sequence_parallel", err,
                       "false, but with experts tp above 1 needs true, as in Megatron-LM");
+    if (plan->ep % plan->tp != 0)
+        return refuse(scenario, system, "ep", err,
+                      "%" PRId64 " is no multiple of tp = %" PRId64
+                      "; experts that tensor-parallel GPUs split, or hold several times, are not modelled",
+                      plan->ep, plan->tp);
     if (!layout_shares_experts(model, plan))
         return refuse(scenario, system, "ep", err,
                       "%" PRId64 " must divide the experts of each layer and the tp x cp x dp = %" PRId64
-                      " GPUs of a stage. It must be a multiple of tp = %" PRId64
-                      ", since experts are not split by tensor parallelism, and a multiple or divisor of tp x cp",
-                      plan->ep, ranks, plan->tp);
+                      " GPUs of a stage, and be a multiple or a divisor of tp x cp",
+                      plan->ep, ranks);
     if (plan->optimizer_offload > 0 && plan->ep > plan->tp)
         return refuse(scenario, system, "optimizer_offload", err,
                       "%g needs ep to equal tp with experts; other ranks that share states are not modelled",

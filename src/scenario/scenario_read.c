@@ -50,8 +50,9 @@ static const struct schema_key scenario_keys[] = {
      "all of them first",
      FIELD(logits)},
     {"expert_imbalance", SCHEMA_REAL, "-", 1, 1 << 10, "1", NULL,
-     "with experts, tokens that the experts of the busiest rank receive over the mean of all ranks, in every layer; 1: "
-     "routing is balanced",
+     "with experts, tokens that the experts of the busiest rank receive over the mean of all ranks, in every layer, at "
+     "most "
+     "plan.ep; 1: routing is balanced",
      FIELD(expert_imbalance)},
     {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate|in-place",
      "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "

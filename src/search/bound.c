@@ -21,16 +21,27 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
     return batch_bound_rails_s(setting, kind, bytes, n);
 }
 
+/* Return the parameters of a stage that all its replicas hold: without experts that other GPUs share. */
+static double dense_parameters(const struct cost_setting *stage, const struct scenario_plan *layout, bool whole)
+{
+    double experts = layout->ep > layout->tp ? cost_expert_parameters(stage) : 0;
+    return cost_stage_parameters(stage, whole, whole) - experts;
+}
+
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout)
 {
     bool whole = layout->pp == 1;
     int32_t n = (int32_t)(layout->dp * layout->cp);
-    const struct cost_setting least = batch_bound_setting(setting, layout);
-    double parameters = cost_stage_parameters(&least, whole, whole);
-    double dense = parameters - (layout->ep > layout->tp ? cost_expert_parameters(&least) : 0);
-    double gradient_bytes = dense * cost_precisions(setting).reduced;
+    const struct plan_layout pipeline = {
+        .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
+    const struct cost_setting last = batch_bound_setting(setting, layout),
+                              first = dag_rank_setting(setting, &pipeline, 0);
+    double parameters = cost_stage_parameters(&last, whole, whole);
+    double dense = dense_parameters(&last, layout, whole);
+    double reduced = fmin(dense, dense_parameters(&first, layout, whole)); /* the first stage ends last */
+    double gradient_bytes = reduced * cost_precisions(setting).reduced;
     enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
-    return ring_s(setting, reduction, gradient_bytes, n) + cost_of_stage(cost_optimizer_s, &least, parameters, n) +
+    return ring_s(setting, reduction, gradient_bytes, n) + cost_of_stage(cost_optimizer_s, &last, parameters, n) +
            ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * dense, n);
 }
 

@@ -12,7 +12,7 @@
 #include "scenario/scenario_read.h"
 #include "trace/table.h"
 
-enum part { RECOMPUTE, SHARDING, OFFLOAD, CP, PP, TP };
+enum part { RECOMPUTE, SHARDING, OFFLOAD, EP, CP, PP, TP };
 
 /** The changes in the order of the header. A degree is doubled. */
 static const struct {
@@ -28,6 +28,9 @@ static const struct {
                {OFFLOAD, 0.6},
                {OFFLOAD, 0.8},
                {OFFLOAD, 1},
+               {EP, 2},
+               {EP, 4},
+               {EP, 8},
                {CP, 2},
                {PP, 2},
                {TP, 2}};
@@ -68,6 +71,10 @@ static bool apply(int change, struct scenario_plan *plan, char *text, size_t siz
             plan->offload_mode = SCENARIO_OFFLOAD_PLAN;
         snprintf(text, size, "plan.offload=%g", value);
         return less;
+    case EP:
+        plan->ep *= (int64_t)value;
+        snprintf(text, size, "plan.ep=%d", (int)plan->ep);
+        return true;
     case CP:
         return double_degree("cp", &plan->cp, plan, text, size);
     case PP:
@@ -116,7 +123,7 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
     bool heads = model_shares_heads(&scenario->model, plan->tp, plan->kv_copies);
     return platform_nvlink_domain(&scenario->platform) % plan->tp == 0 && heads &&
            (plan->tp == 1 || training->degrees & SYSTEM_TP) && (plan->pp == 1 || training->degrees & SYSTEM_PP) &&
-           (plan->cp == 1 || training->degrees & SYSTEM_CP) &&
+           (plan->cp == 1 || training->degrees & SYSTEM_CP) && system_takes_experts(training, plan) &&
            (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD || refuses_offload(scenario, system->entry))) &&
            (plan->recompute == system->entry->plan.recompute || !(decides & SYSTEM_RECOMPUTE)) &&
            can_shard(scenario, plan, system->entry->plan.sharding) && layout_check(scenario, entry, &refused);
@@ -179,6 +186,10 @@ double fitting_imbalance_of(const struct scenario *scenario, const struct length
     const struct scenario_plan *plan = &system->entry->plan;
     struct evaluation_limits limits = evaluation_limits_of(request_planned_bytes(scenario, plan), &scenario->platform);
     struct plan_request request = {.layout = *plan, .iteration = worst_iteration(scenario, system, &limits)};
+    const struct point_iteration *worst = &system->iterations[request.iteration];
+    struct evaluation now = {.peak_bytes = worst->row.peak_bytes, .host_bytes = worst->host.bytes};
+    if (evaluation_exceeds(&now, &limits) != EXCEEDED_NONE) /* it fits tightly */
+        limits = evaluation_limits_of(request_memory_bytes(scenario), &scenario->platform);
     struct scenario routed = *scenario;
     struct error refused = {0};
     void *knobs = check_calloc(1, training->knobs_size);
@@ -197,7 +208,7 @@ double fitting_imbalance_of(const struct scenario *scenario, const struct length
             most = middle - 1;
     }
     free(knobs);
-    return (double)fits / IMBALANCE_STEPS;
+    return fmax(scenario->expert_imbalance, (double)fits / IMBALANCE_STEPS);
 }
 
 struct fitting_change fitting_change_of(const struct scenario *scenario, const struct lengths *lengths,

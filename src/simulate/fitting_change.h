@@ -17,7 +17,8 @@ struct fitting_change {
  * 1. recompute norm+activation, then full
  * 2. sharding zero1, zero2, then zero3; zero2 needs one stage, zero3 with stages FSDP2
  * 3. offload, in steps of a fifth, unless the entry says `offload: never`
- * 4. twice the degree of cp, pp or tp, with half the replicas
+ * 4. twice, 4 or 8 times the degree of ep, for a model with experts
+ * 5. twice the degree of cp, pp or tp, with half the replicas
  *
  * A change counts if layout and system allow it and if it comes nearer to the limits. Sharding needs ranks that share.
  * It goes beyond zero1 only if the framework's file does not say zero1, or the plan is beyond it already. The system

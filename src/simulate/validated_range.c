@@ -138,6 +138,8 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         add(&list, "experts");
     if (model_has_latent_attention(&scenario->model))
         add(&list, "latent attention");
+    if (scenario->model.mtp_layers > 0)
+        add(&list, "MTP");
     if (!range->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
     add_name(&list, "device", range->devices, scenario->device.name);

@@ -52,7 +52,7 @@ unsigned system_decides_schedule(const void *knobs, const struct scenario_plan *
 
 bool system_takes_experts(const struct training_system *system, const struct scenario_plan *plan)
 {
-    if (plan->ep <= 1 || (system->degrees & SYSTEM_EP) == SYSTEM_EP)
+    if (plan->ep <= plan->tp || (system->degrees & SYSTEM_EP) == SYSTEM_EP)
         return true;
     return system->degrees & SYSTEM_EP_IN_PIPELINE && plan->tp * plan->cp % plan->ep == 0;
 }
@@ -83,7 +83,7 @@ static bool check_plan(const struct scenario *scenario, const struct scenario_sy
                             "plan.ep: %" PRId64 ", but %s takes only %s, since its %s run different micro-batches, and "
                             "GPUs that share experts wait for each other in every layer",
                             plan->ep, system->name,
-                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "divisors of tp x cp" : "1",
+                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "divisors of tp x cp" : "tp",
                             system->degrees & SYSTEM_EP_IN_PIPELINE ? "pipelines" : "GPUs");
     if (decides & SYSTEM_SCHEDULE && plan->schedule != SCENARIO_ONE_F_ONE_B)
         ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,

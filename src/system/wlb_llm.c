@@ -80,7 +80,7 @@ static double token_s(const struct plan_request *request)
     double sum_s = 0;
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
         struct cost_pass cost = cost_of_pass(request->setting, pass, &micro_batch);
-        sum_s += cost.kernels_s + cost.tensor_s;
+        sum_s += cost.kernels_s + cost.tensor_s + cost.expert_s;
     }
     return sum_s / (double)request->context;
 }

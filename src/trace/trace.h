@@ -18,7 +18,7 @@
 #include "trace/table.h"
 
 /** The root attribute format_version grows if a reader of older files would be misled. */
-enum { TRACE_FORMAT_VERSION = 1 };
+enum { TRACE_FORMAT_VERSION = 2 };
 
 /**
  * This is the number of rows of a chunk, less if rows are long. They are buffered before they are compressed and

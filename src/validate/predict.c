@@ -52,7 +52,7 @@ double predict_layer_state_bytes(const struct setting *setting)
         most = layers > most ? layers : most;
     }
     cost_hold_layers(&cost, 0, most);
-    return cost_state_bytes(&cost, cost_layers_parameters(&cost), scenario_plan_shards(plan));
+    return cost_of_stage(cost_state_bytes, &cost, cost_layers_parameters(&cost), scenario_plan_shards(plan));
 }
 
 double predict_activation_bytes(const struct setting *setting)
