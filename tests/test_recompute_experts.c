@@ -205,7 +205,8 @@ TEST(cost_of_pass__sends_tokens_to_experts_again)
 }
 
 /* With TP 2 a rank has half of what an entry drops. It gathers what repeated GEMMs read, half of 5 tokens of 2 bytes: 3
- * + 2 compressed columns, the dense block's input of 4. It reduces an output of 4, of the dense block or of shared experts. */
+ * + 2 compressed columns, the dense block's input of 4. It reduces an output of 4, of the dense block or of shared
+ * experts. */
 TEST(cost_of_pass__repeats_collectives_of_tensor_ranks)
 {
     struct cost_setting dense = setting_of(0, 1), experts = setting_of(1, 1);
