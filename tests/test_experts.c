@@ -196,7 +196,8 @@ TEST(cost_of_pass__shares_tokens_and_columns_out_to_tensor_ranks)
     struct layer layer;
     layer_of(&half, 1, &layer);
     CHECK_TRUE(layer_expert_parameters(&half, &layer) == 4 * EXPERT); /* each rank has whole experts */
-    CHECK_TRUE(layer_parameters(&half, &layer) == 4 * EXPERT + NORMS + 12 + 16 + ROUTER + (24 + 16 + 16 + SHARED) / 2);
+    CHECK_TRUE(layer_parameters(&half, &layer) ==
+               4 * EXPERT + NORMS + 12 + 16 + ROUTER + (24 + 16 + 16 + SHARED) / 2.0);
 }
 
 /* Four ranks send three quarters of 2 copies of 4 columns, twice forward and twice backward, in each of two layers. The
