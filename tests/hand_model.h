@@ -19,6 +19,10 @@ extern const struct model hand_gpt_3;
  * layer has biases of h + 2k, h, the columns of the up GEMM, and h. All kinds of layers have the sizes of the first. */
 int64_t hand_parameters(const struct model *model);
 
+/** Two latent heads of 2 + 2 wide keys and 2 wide values, over 3 and 2 compressed columns; 4 experts of 8, 2 a token,
+ * and shared ones of 6. Layer 0 is dense, 12 wide. */
+extern const struct model hand_latent;
+
 /** Change the width of the heads by number % 3: 0 leaves it, 1 halves it, 2 doubles it. */
 void hand_heads(struct model *model, uint64_t number);
 

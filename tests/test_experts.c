@@ -12,35 +12,6 @@
 
 static const double gib = 1 << 30;
 
-/** Two latent heads of 2 + 2 wide keys and 2 wide values, over 3 and 2 compressed columns; 4 experts of 8, 2 a token,
- * and shared ones of 6. Layer 0 is dense, 12 wide. */
-static const struct model latent = {.hidden = 4,
-                                    .layers = 3,
-                                    .vocabulary = 16,
-                                    .n_runs = 2,
-                                    .pattern = {{0, 1}, {1, 2}},
-                                    .kinds = {{.heads = 2,
-                                               .kv_heads = 2,
-                                               .head_width = 2,
-                                               .kv_lora_rank = 2,
-                                               .q_lora_rank = 3,
-                                               .rope_width = 2,
-                                               .value_width = 2,
-                                               .ffn = 12,
-                                               .activation = MODEL_SWIGLU},
-                                              {.heads = 2,
-                                               .kv_heads = 2,
-                                               .head_width = 2,
-                                               .kv_lora_rank = 2,
-                                               .q_lora_rank = 3,
-                                               .rope_width = 2,
-                                               .value_width = 2,
-                                               .ffn = 8,
-                                               .experts = 4,
-                                               .top_k = 2,
-                                               .shared_ffn = 6,
-                                               .activation = MODEL_SWIGLU}}};
-
 /** Matrices of latent attention: queries 4 x 3 and 3 x 8, keys and values 4 x 4 and 2 x 8, projection 4 x 4. */
 enum { LATENT = 12 + 24 + 16 + 16 + 16, ROUTER = 4 * 4, EXPERT = 3 * 4 * 8, SHARED = 3 * 4 * 6, DENSE = 3 * 4 * 12 };
 enum { NORMS = 2 * 4 + 3 + 2 }; /* two of the layer, and those of compressed columns */
@@ -78,13 +49,13 @@ TEST(model_parameters__are_those_of_published_mixtures)
 
 TEST(layer_parameters__count_each_expert)
 {
-    const struct cost_setting dense = setting_of(&latent, 0, 1), experts = setting_of(&latent, 1, 1);
+    const struct cost_setting dense = setting_of(&hand_latent, 0, 1), experts = setting_of(&hand_latent, 1, 1);
     CHECK_TRUE(cost_layers_parameters(&dense) == LATENT + NORMS + DENSE);
     CHECK_TRUE(cost_layers_parameters(&experts) == LATENT + NORMS + ROUTER + SHARED + 4 * EXPERT);
     CHECK_TRUE(cost_expert_parameters(&dense) == 0 && cost_expert_parameters(&experts) == 4 * EXPERT);
-    CHECK_TRUE(cost_model_parameters(&latent) ==
+    CHECK_TRUE(cost_model_parameters(&hand_latent) ==
                3 * (LATENT + NORMS) + DENSE + 2 * (ROUTER + SHARED + 4 * EXPERT) + 2 * 16 * 4 + 4);
-    CHECK_TRUE(cost_model_active_parameters(&latent) == cost_model_parameters(&latent) - 2 * 2 * EXPERT);
+    CHECK_TRUE(cost_model_active_parameters(&hand_latent) == cost_model_parameters(&hand_latent) - 2 * 2 * EXPERT);
     struct cost_setting half = experts;
     half.expert_ranks = 2;
     CHECK_TRUE(cost_expert_parameters(&half) == 2 * EXPERT);
@@ -112,15 +83,15 @@ TEST(cost_of_stage__has_the_printed_states_of_deepseek_v3)
 TEST(flop_curve__counts_the_experts_of_a_token)
 {
     const int64_t p = LATENT + ROUTER + SHARED + 2 * EXPERT;
-    const struct flop_curve forward = flop_layer_curve(&latent, 1, PASS_FORWARD),
-                            backward = flop_layer_curve(&latent, 1, PASS_BACKWARD);
-    CHECK_EQUAL(layer_matrix_parameters(&latent, 1), p);
+    const struct flop_curve forward = flop_layer_curve(&hand_latent, 1, PASS_FORWARD),
+                            backward = flop_layer_curve(&hand_latent, 1, PASS_BACKWARD);
+    CHECK_EQUAL(layer_matrix_parameters(&hand_latent, 1), p);
     CHECK_EQUAL(flop_of_prefix(forward, 5), 5 * 2 * p + 12 * 5 * 6);
     CHECK_EQUAL(flop_of_prefix(backward, 5), 5 * 4 * p + 32 * 5 * 6);
-    CHECK_EQUAL(flop_attention(&latent, 1, PASS_FORWARD, 0, 5), 12 * 5 * 6);
+    CHECK_EQUAL(flop_attention(&hand_latent, 1, PASS_FORWARD, 0, 5), 12 * 5 * 6);
     /* for MFU without routers: 6 FLOPs a parameter, and 3 x 12 for half of all pairs of tokens in each of 3 layers */
     double parameters = 3 * LATENT + DENSE + 2 * (SHARED + 2 * EXPERT) + 16 * 4;
-    CHECK_CLOSE(hand_model_flop(&latent, 5), 6 * 5 * parameters + 3 * 3 * 12 * (5 * 5), 1e-14);
+    CHECK_CLOSE(hand_model_flop(&hand_latent, 5), 6 * 5 * parameters + 3 * 3 * 12 * (5 * 5), 1e-14);
 }
 
 /* The executed FLOPs are those of the curve. */
@@ -129,10 +100,10 @@ TEST(cost_of_pass__executes_the_flop_of_the_curve)
     const struct slice slice = {0, 0, 5};
     const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     for (int32_t first = 0; first < 2; first++) {
-        const struct cost_setting setting = setting_of(&latent, first, 1);
+        const struct cost_setting setting = setting_of(&hand_latent, first, 1);
         for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
             CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).flop,
-                        (double)flop_of_prefix(flop_layer_curve(&latent, first, pass), 5), 1e-14);
+                        (double)flop_of_prefix(flop_layer_curve(&hand_latent, first, pass), 5), 1e-14);
     }
 }
 
@@ -140,7 +111,7 @@ TEST(cost_of_pass__executes_the_flop_of_the_curve)
  * one of 2 drops nothing. */
 TEST(cost_expert_load__is_the_imbalance_up_to_the_capacity)
 {
-    struct cost_setting setting = setting_of(&latent, 1, 1);
+    struct cost_setting setting = setting_of(&hand_latent, 1, 1);
     static const double cases[][3] = {{0, 0, 1}, {1.5, 0, 1.5}, {1.5, 1.25, 1.25}, {1.5, 2, 1.5}, {1, 0.5, 0.5}};
     const struct slice slice = {0, 0, 5};
     const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
@@ -167,7 +138,7 @@ TEST(cost_expert_load__is_the_imbalance_up_to_the_capacity)
  */
 TEST(layer_kept_bytes__count_what_experts_and_latent_attention_keep)
 {
-    struct cost_setting setting = setting_of(&latent, 1, 1);
+    struct cost_setting setting = setting_of(&hand_latent, 1, 1);
     double attention = 2 * 2 * (3 + 2) + 2 * 8 + 2 * (8 + 4) + 2 * 4 + 4 * 2, norms = 2 * (8 + 8);
     double shared = 2 * 12 + 2 * 6, routed = 2 * 2 * (4 + 16 + 8), map = 4 * 2, router = (4 + 1) * 4;
     double all = attention + norms + router + shared + routed + map;
@@ -187,7 +158,7 @@ TEST(cost_of_pass__shares_tokens_and_columns_out_to_tensor_ranks)
 {
     const struct slice slice = {0, 0, 8};
     const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting whole = setting_of(&latent, 1, 2), half = whole;
+    struct cost_setting whole = setting_of(&hand_latent, 1, 2), half = whole;
     half.tensor = 2;
     half.sequence_parallel = true;
     for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
@@ -206,7 +177,7 @@ TEST(cost_of_pass__sends_copies_of_tokens_to_experts_and_back)
 {
     const struct slice slice = {0, 0, 8};
     const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
-    struct cost_setting setting = setting_of(&latent, 1, 2);
+    struct cost_setting setting = setting_of(&hand_latent, 1, 2);
     setting.device = hand_setting()->device;
     setting.platform = hand_setting()->platform;
     CHECK_TRUE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).expert_s == 0);
@@ -237,19 +208,19 @@ TEST(layer_dispatch_bytes__are_those_of_a_published_dispatch)
 /* A layer of MTP is one of the last kind, with a projection 8 x 4, three norms of 4, and another pass of the head. */
 TEST(mtp_layers__add_a_layer_and_a_pass_of_the_head)
 {
-    struct model model = latent;
+    struct model model = hand_latent;
     model.mtp_layers = 1;
     model.kinds[MODEL_MTP_KIND] = model.kinds[1];
     double layer = LATENT + NORMS + ROUTER + SHARED + 4 * EXPERT;
     CHECK_TRUE(cost_mtp_parameters(&model) == layer + 8 * 4 + 3 * 4);
-    CHECK_TRUE(cost_model_parameters(&model) == cost_model_parameters(&latent));
-    CHECK_EQUAL(flop_head(&model, PASS_FORWARD, 3), 2 * flop_head(&latent, PASS_FORWARD, 3));
-    CHECK_EQUAL(layer_matrix_parameters(&model, MODEL_MTP_KIND), layer_matrix_parameters(&latent, 1) + 8 * 4);
-    CHECK_CLOSE(hand_model_flop(&model, 1) - hand_model_flop(&latent, 1),
+    CHECK_TRUE(cost_model_parameters(&model) == cost_model_parameters(&hand_latent));
+    CHECK_EQUAL(flop_head(&model, PASS_FORWARD, 3), 2 * flop_head(&hand_latent, PASS_FORWARD, 3));
+    CHECK_EQUAL(layer_matrix_parameters(&model, MODEL_MTP_KIND), layer_matrix_parameters(&hand_latent, 1) + 8 * 4);
+    CHECK_CLOSE(hand_model_flop(&model, 1) - hand_model_flop(&hand_latent, 1),
                 6 * (LATENT + SHARED + 2 * EXPERT + 8 * 4 + 16 * 4) + 6 * 12 / 2.0, 1e-14);
     /* the last stage has a copy of the embedding, too */
     CHECK_TRUE(cost_ends_parameters(&model, 1, false, true) == 2 * 16 * 4 + 4);
     CHECK_TRUE(cost_ends_parameters(&model, 1, true, true) == 2 * 16 * 4 + 4);
-    const struct cost_setting with = setting_of(&model, 1, 1), without = setting_of(&latent, 1, 1);
+    const struct cost_setting with = setting_of(&model, 1, 1), without = setting_of(&hand_latent, 1, 1);
     CHECK_CLOSE(cost_head_bytes(&with, 7), 2 * cost_head_bytes(&without, 7), 1e-15);
 }

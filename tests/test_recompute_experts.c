@@ -13,35 +13,6 @@
 #include "hand_plan.h"
 #include "harness.h"
 
-/** Two latent heads of 2 + 2 wide keys and 2 wide values, over 3 and 2 compressed columns; 4 experts of 8, 2 a token,
- * and shared ones of 6. Layer 0 is dense, 12 wide. */
-static const struct model latent = {.hidden = 4,
-                                    .layers = 3,
-                                    .vocabulary = 16,
-                                    .n_runs = 2,
-                                    .pattern = {{0, 1}, {1, 2}},
-                                    .kinds = {{.heads = 2,
-                                               .kv_heads = 2,
-                                               .head_width = 2,
-                                               .kv_lora_rank = 2,
-                                               .q_lora_rank = 3,
-                                               .rope_width = 2,
-                                               .value_width = 2,
-                                               .ffn = 12,
-                                               .activation = MODEL_SWIGLU},
-                                              {.heads = 2,
-                                               .kv_heads = 2,
-                                               .head_width = 2,
-                                               .kv_lora_rank = 2,
-                                               .q_lora_rank = 3,
-                                               .rope_width = 2,
-                                               .value_width = 2,
-                                               .ffn = 8,
-                                               .experts = 4,
-                                               .top_k = 2,
-                                               .shared_ffn = 6,
-                                               .activation = MODEL_SWIGLU}}};
-
 /** Matrices: up projections of queries 3 x 8 and of keys and values 2 x 8; router, an expert, shared experts, and the
  * dense block. */
 enum { UP_PROJECTIONS = 24 + 16, ROUTER = 4 * 4, EXPERT = 3 * 4 * 8, SHARED = 3 * 4 * 6, DENSE = 3 * 4 * 12 };
@@ -63,7 +34,7 @@ static struct cost_setting setting_of(int32_t first, int32_t n)
 {
     struct cost_setting setting = hand_toy_setting_of(&(struct scenario_plan){.tp = 1, .dp = 1, .vpp = 1});
     setting.tensor = 1;
-    setting.model = &latent;
+    setting.model = &hand_latent;
     cost_hold_layers(&setting, first, n);
     return setting;
 }
@@ -158,7 +129,7 @@ TEST(cost_of_pass__repeats_the_gemms_of_an_entry)
 /* mlp repeats the down GEMM, too. A norm behind it keeps its input. */
 TEST(cost_of_pass__repeats_the_block_before_a_norm)
 {
-    struct model model = latent;
+    struct model model = hand_latent;
     struct cost_setting dense = setting_of(0, 1);
     model.norms = 4;
     dense.model = &model;
@@ -274,11 +245,11 @@ TEST(scenario_recompute_name__joins_the_entries_of_a_list)
 
 TEST(scenario_recompute_misfit__says_what_a_model_lacks)
 {
-    struct model experts = latent;
+    struct model experts = hand_latent;
     experts.n_runs = 1;
     experts.pattern[0] = experts.pattern[1];
     for (int32_t entry = RECOMPUTE_MLA_UP_PROJ; entry <= RECOMPUTE_FULL; entry *= 2)
-        CHECK_TRUE(scenario_recompute_misfit(entry, &latent) == NULL);
+        CHECK_TRUE(scenario_recompute_misfit(entry, &hand_latent) == NULL);
     CHECK_TRUE(scenario_recompute_misfit(RECOMPUTE_MOE | RECOMPUTE_MOE_ACT | RECOMPUTE_SELECTIVE, &experts) == NULL);
     CHECK_TEXT(scenario_recompute_misfit(RECOMPUTE_MLP | RECOMPUTE_NORM, &experts),
                "mlp needs dense layers, and all layers of the model have experts; allowed: none, full, or a list of "

@@ -196,16 +196,12 @@ double batch_bound_rails_s(const struct cost_setting *setting, enum device_colle
     return least;
 }
 
-static struct plan_layout pipeline_of(const struct cost_setting *setting, const struct scenario_plan *layout)
+struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout,
+                                        int32_t stage)
 {
-    return (struct plan_layout){
+    const struct plan_layout pipeline = {
         .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
-}
-
-struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout)
-{
-    const struct plan_layout pipeline = pipeline_of(setting, layout);
-    return dag_rank_setting(setting, &pipeline, pipeline.stages - 1);
+    return dag_rank_setting(setting, &pipeline, stage);
 }
 
 /* Return a setting that holds the layers of the first n virtual stages. */
@@ -226,12 +222,12 @@ static struct cost_setting first_stages(const struct cost_setting *setting, cons
 
 /*
  * Return the request for a stage that holds all chunks of a rank.
- * @param setting  takes batch_bound_setting
+ * @param setting  takes batch_bound_setting of the last stage
  */
 static struct plan_request rank_request(const struct plan_request *request, struct cost_setting *setting)
 {
     struct plan_request rank = *request;
-    *setting = batch_bound_setting(request->setting, &request->layout);
+    *setting = batch_bound_setting(request->setting, &request->layout, (int32_t)request->layout.pp - 1);
     rank.setting = setting;
     return rank;
 }

@@ -67,7 +67,8 @@ double batch_bound_micro_batch_s(const struct batch_bound_pass *of, const struct
 double batch_bound_rails_s(const struct cost_setting *setting, enum device_collective_kind kind, double bytes,
                            int32_t n);
 
-/** Return the setting of the last stage. It holds all chunks of its rank. */
-struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout);
+/** Return the setting of a stage. It holds all chunks of its rank. */
+struct cost_setting batch_bound_setting(const struct cost_setting *setting, const struct scenario_plan *layout,
+                                        int32_t stage);
 
 #endif

@@ -117,6 +117,9 @@ static void write_kinds(const struct model *model, char text[CURVES])
             text[used = begin] = '\0';
         CHECK(used < CURVES);
     }
+    if (model_has_experts(model))
+        used +=
+            (size_t)snprintf(text + used, CURVES - used, "; %.2fB active", cost_model_active_parameters(model) / giga);
     if (model->mtp_layers > 0)
         used += (size_t)snprintf(text + used, CURVES - used, "%s%" PRId64 " predict ahead", used > 0 ? ", " : "",
                                  model->mtp_layers);
@@ -132,7 +135,6 @@ static bool add_model(const char *name, struct listing *listing, struct error *e
     const struct model_kind *kind = &model.kinds[0];
     add_text(listing, "model", "model", name);
     add_number(listing, "parameters", "parameters [B]", cost_model_parameters(&model), giga, 2);
-    add_number(listing, "active_parameters", "active [B]", cost_model_active_parameters(&model), giga, 2);
     const struct {
         const char *key, *heading;
         int64_t size;
@@ -146,6 +148,7 @@ static bool add_model(const char *name, struct listing *listing, struct error *e
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         add_number(listing, sizes[i].key, sizes[i].heading, (double)sizes[i].size, 1, 0);
     write_kinds(&model, kinds);
+    json_object_set_new(listing->row, "active_parameters", json_real(cost_model_active_parameters(&model)));
     json_object_set_new(listing->row, "kinds", json_string(kinds));
     return true;
 }

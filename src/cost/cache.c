@@ -209,7 +209,7 @@ static void add_slices(struct cost_pass *layers, const struct cost_setting *sett
         look_up(&again, PASS_FORWARD, micro_batch, 1U << COST_LAYERS, forward);
     }
     struct layer room;
-    const struct layer *layer = cost_is_backward(pass) ? layer_in(setting, &room) : NULL;
+    const struct layer *layer = pass != PASS_FORWARD ? layer_in(setting, &room) : NULL;
     cost_add_slices(layers, setting, first, pass, micro_batch, &(struct cost_backward){layer, &forward[COST_LAYERS]});
 }
 

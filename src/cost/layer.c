@@ -344,7 +344,7 @@ static void add_prediction(struct layer *layer, const struct cost_setting *setti
 {
     add_norm(layer, setting, w, "norm of embeddings");
     add_norm(layer, setting, w, "norm of hidden states")->vectors += (double)model_norm_parameters(setting->model);
-    add_gemm(layer, GEMM("prediction's"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
+    add_gemm(layer, GEMM("MTP projection"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
 }
 
 /** Return the entry of a list that repeats rotations. */

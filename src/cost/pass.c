@@ -186,11 +186,6 @@ bool cost_repeats(enum pass pass, const struct cost_micro_batch *micro_batch)
     return (pass == PASS_BACKWARD || pass == PASS_INPUT) && micro_batch->recompute == RECOMPUTE_FULL;
 }
 
-bool cost_is_backward(enum pass pass)
-{
-    return pass != PASS_FORWARD;
-}
-
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
                      const struct cost_micro_batch *micro_batch, const struct cost_backward *backward)
 {
@@ -203,7 +198,7 @@ void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting,
     }
     if (input)
         add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch), backward->layer);
-    if (cost_is_backward(pass))
+    if (pass != PASS_FORWARD)
         add_layer_sums(cost, setting, pass, micro_batch, backward->layer);
     shards_of_layers(setting, first, pass, cost);
 }

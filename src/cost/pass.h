@@ -97,13 +97,11 @@ struct cost_backward {
  * Add attention and its transfers, what is computed again, and what zero2 and zero3 gather and reduce. The sum over all
  * runs equals cost_of_pass to the last bit.
  *
- * @param first  the run has the first layer
+ * @param first     the run has the first layer
+ * @param backward  not read in a forward pass
  */
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
                      const struct cost_micro_batch *micro_batch, const struct cost_backward *backward);
-
-/** Return whether cost_add_slices reads its last argument. */
-bool cost_is_backward(enum pass pass);
 
 /** Return the seconds of one all-to-all of a layer of a kind that brings a rank's tokens to their experts, or back. It
  * is 0 for a layer without experts, or if each rank has all of them.

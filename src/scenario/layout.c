@@ -455,6 +455,10 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     int64_t ranks = plan->tp * plan->cp * plan->dp;
     bool shared_otherwise =
         plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
+    if (!model_has_experts(model) && scenario->expert_imbalance > 1)
+        return document_error(&scenario->document, document_find(&scenario->document, 0, "expert_imbalance"), err,
+                              "expert_imbalance: %g, but model %s has no experts; allowed: 1",
+                              scenario->expert_imbalance, model->name);
     if (!model_has_experts(model))
         return (plan->ep == 1 ||
                 refuse(scenario, system, "ep", err, "%" PRId64 ", but model %s has no experts; allowed: 1", plan->ep,

@@ -32,10 +32,8 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
 {
     bool whole = layout->pp == 1;
     int32_t n = (int32_t)(layout->dp * layout->cp);
-    const struct plan_layout pipeline = {
-        .tensor = setting->tensor, .stages = (int32_t)layout->pp, .chunks = (int32_t)layout->vpp};
-    const struct cost_setting last = batch_bound_setting(setting, layout),
-                              first = dag_rank_setting(setting, &pipeline, 0);
+    const struct cost_setting first = batch_bound_setting(setting, layout, 0),
+                              last = batch_bound_setting(setting, layout, (int32_t)layout->pp - 1);
     double parameters = cost_stage_parameters(&last, whole, whole);
     double dense = dense_parameters(&last, layout, whole);
     double reduced = fmin(dense, dense_parameters(&first, layout, whole)); /* the first stage ends last */
