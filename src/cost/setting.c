@@ -56,7 +56,7 @@ void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n)
     const struct model *model = setting->model;
     int32_t again = setting->recompute_layers > 0 && setting->recompute_layers < n ? setting->recompute_layers : n;
     CHECK(n >= 0);
-    if (model->n_runs == 0 || n == 0) { /* all layers are alike, or none of a kind is held */
+    if (model->n_runs == 0 || n == 0) {              /* all layers are alike, or none of a kind is held */
         bool there = n > 0 || first < model->layers; /* an empty last stage is behind all layers */
         struct cost_run *run = run_of(setting, there ? model_kind_of(model, first) : 0);
         run->n += n;
