@@ -31,7 +31,7 @@ static const struct {
     {"device", "h80", NULL},
     {"device", "mixtral-8x7b", NULL},
     {"training system", "megatron-lm", "`framework:`"},
-    {"training system", "expert-parallel", "experts are not modelled"},
+    {"training system", "expert-parallel", "experts belong to the model"},
     {"training system", "slimpak", NULL},
     {"key", "moe_grouped_gemm", "experts of a model are its keys experts, top_k"},
     {"key", "first_k_dense_replace", "`kinds:` and `pattern:` of a model"},
