@@ -5,6 +5,7 @@
 #include "cost/flop.h"
 #include "cost/layer.h"
 #include "cost/pass.h"
+#include "cost/states.h"
 #include "hand_cost.h"
 #include "hand_model.h"
 #include "hand_plan.h"
@@ -76,6 +77,25 @@ TEST(cost_of_stage__has_the_printed_states_of_deepseek_v3)
     CHECK_CLOSE((2 + 4) * parameters / gib, 36.4, 0.01);
     CHECK_CLOSE((bytes - (2 + 4) * parameters) / gib, 32.1, 0.01);
     CHECK_EQUAL(cost_expert_shards(&setting), 1);
+}
+
+/* Two TP ranks hold the same four experts: their fp32 gradients are reduce-scattered, and bf16 weights gathered. */
+TEST(cost_copied_sum_s__counts_experts_that_tp_ranks_hold_twice)
+{
+    struct cost_setting setting = setting_of(&hand_latent, 1, 1);
+    double sent_bytes;
+    setting.device = hand_setting()->device;
+    setting.platform = hand_setting()->platform;
+    setting.tensor = 2;
+    CHECK_EQUAL(cost_expert_peers(&setting), 2);
+    CHECK_CLOSE(cost_copied_sum_s(&setting, 1, &sent_bytes),
+                cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, 4 * 4 * EXPERT, 2) +
+                    cost_collective_s(&setting, DEVICE_ALL_GATHER, 2 * 4 * EXPERT, 2),
+                1e-14);
+    CHECK_TRUE(sent_bytes == (4 + 2) * 4 * EXPERT / 2.0);
+    setting.expert_ranks = 2;
+    CHECK_EQUAL(cost_expert_peers(&setting), 1);
+    CHECK_TRUE(cost_copied_sum_s(&setting, 1, &sent_bytes) == 0 && sent_bytes == 0);
 }
 
 /* P counts two of four experts, and the router. Attention has 8 columns of keys and 4 of values: 12 a key and query

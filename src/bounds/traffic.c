@@ -84,7 +84,7 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
-    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0, experts = 0;
+    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0, experts = 0, all_experts = 0;
     int32_t group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : n_ranks;
     int32_t n_experts = cost_expert_ranks(setting) / layout->tensor;
     for (int32_t stage = 0; stage < layout->stages; stage++) {
@@ -93,13 +93,15 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
         cost_copied_sum_s(&rank_setting, cost_shards_in_passes(setting) ? cost_shards(setting) : 1, &copied_bytes);
         traffic->bytes[TRAFFIC_TENSOR] += source->ranks * copied_bytes;
         parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
-        experts += n_experts > 1 ? source->ranks * cost_expert_parameters(&rank_setting) : 0;
+        all_experts += source->ranks * cost_expert_parameters(&rank_setting);
     }
     struct cost_host_copies copies = cost_optimizer_copies(setting, parameters, group);
     traffic->bytes[TRAFFIC_HOST] +=
         copies.to_host_bytes + copies.from_host_bytes +
         source->plan->partition[PASS_BACKWARD].n_micro_batches * cost_host_gradient_bytes(setting, parameters, group);
-    traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, parameters - experts, group, n_ranks);
+    experts = n_experts > 1 ? all_experts : 0;
+    double shared = parameters - all_experts + (all_experts - experts) / cost_expert_peers(setting);
+    traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, shared, group, n_ranks);
     if (experts > 0)
         traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, experts, n_ranks / n_experts, n_ranks / n_experts);
     if (model_copies_embedding(setting->model) && layout->stages > 1)

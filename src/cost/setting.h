@@ -154,6 +154,13 @@ static inline int32_t cost_expert_ranks(const struct cost_setting *setting)
     return setting->expert_ranks > 0 ? setting->expert_ranks : 1;
 }
 
+/** Return the number of TP ranks that hold the same experts. It is above 1 if EP is below TP. */
+static inline int32_t cost_expert_peers(const struct cost_setting *setting)
+{
+    int32_t ranks = cost_expert_ranks(setting);
+    return setting->tensor > ranks ? setting->tensor / ranks : 1;
+}
+
 /** Return the tokens of the busiest rank's experts over those of the mean rank. It is at most the number of
  * ranks that share experts. Experts drop what is above their capacity. */
 static inline double cost_expert_load(const struct cost_setting *setting)

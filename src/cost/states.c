@@ -28,8 +28,14 @@ static double copied_parameters(const struct layer *layer)
 
 double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, double *sent_bytes)
 {
-    double seconds = 0;
-    *sent_bytes = 0;
+    const struct cost_precisions element = cost_precisions(setting);
+    int32_t peers = cost_expert_peers(setting);
+    double experts = cost_expert_parameters(setting) / shards;
+    double gathered = experts * ((cost_all_reduces(setting) ? element.gradient : 0) +
+                                 (setting->sharding != SCENARIO_UNSHARDED ? element.weight : 0));
+    double seconds = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, experts * element.gradient, peers) +
+                     cost_collective_s(setting, DEVICE_ALL_GATHER, gathered, peers);
+    *sent_bytes = (experts * element.gradient + gathered) * (peers - 1) / peers;
     for (int32_t i = 0; i < setting->n_runs; i++) {
         int32_t copies = (int32_t)cost_kv_copies(setting, setting->runs[i].kind);
         struct layer layer;

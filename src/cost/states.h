@@ -25,9 +25,15 @@ double cost_largest_layer_parameters(const struct cost_setting *setting);
  */
 double cost_ends_parameters(const struct model *model, int32_t tensor, bool first, bool last);
 
-/** Return the seconds in which TP ranks sum the gradients of keys' and values' weights that they hold copies of. It is
- * one all-reduce a kind of layer, among the ranks of one head, on gradients that `shards` ranks share.
- * @param sent_bytes  takes the bytes that a rank sends */
+/**
+ * Return the seconds in which TP ranks sum the gradients of weights that they hold copies of, shared by `shards` ranks.
+ *
+ * 1. Keys and values: one all-reduce a kind of layer, among the ranks of one head.
+ * 2. Experts, if EP is below TP: a reduce-scatter among the ranks with the same experts. Other ranks then reduce each
+ *    part, and an all-gather brings back what the optimizer made of it.
+ *
+ * @param sent_bytes  takes the bytes that a rank sends
+ */
 double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, double *sent_bytes);
 
 /** Return the parameters of one TP rank of a stage: of its layers, and of its ends. */

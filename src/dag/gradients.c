@@ -20,10 +20,11 @@ struct replicas {
     int32_t n, group;       /* group: number of ranks in one group */
     int32_t *ranks, *ready; /* [n], [N_READY n] ready: tasks that end a rank's work so far, -1: none */
     double *exposed_s;      /* [n] seconds of a collective that a rank's passes do not hide; -1: it has no passes */
-    double parameters;      /* of one rank, without experts that other ranks share */
+    double all_parameters;  /* of one rank */
+    double parameters;      /* those that it reduces with the others, without experts that only some hold */
     /*
      * Experts of which only each n-th rank, counted from n_experts ranks, holds the same. n_experts is 1 if all ranks
-     * hold the same, and `parameters` then counts them.
+     * hold the same. `parameters` then counts them, divided by the TP ranks that hold them, too.
      */
     int32_t n_experts;
     double expert_parameters;
@@ -100,11 +101,13 @@ static void collect(struct builder *builder, int32_t stage, int32_t tensor, stru
     replicas->group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : replicas->n;
     CHECK(replicas->group >= 1 && replicas->n % replicas->group == 0);
     const struct plan_layout *layout = &phase->pipelines[0].layout;
-    replicas->parameters = dag_stage_parameters(setting, layout, stage);
+    replicas->all_parameters = dag_stage_parameters(setting, layout, stage);
     replicas->rank_setting = dag_rank_setting(setting, layout, stage);
     replicas->n_experts = cost_expert_ranks(setting) > layout->tensor ? cost_expert_ranks(setting) / layout->tensor : 1;
-    replicas->expert_parameters = replicas->n_experts > 1 ? cost_expert_parameters(&replicas->rank_setting) : 0;
-    replicas->parameters -= replicas->expert_parameters;
+    double experts = cost_expert_parameters(&replicas->rank_setting);
+    replicas->expert_parameters = replicas->n_experts > 1 ? experts : 0;
+    replicas->parameters = replicas->all_parameters - experts +
+                           (experts - replicas->expert_parameters) / cost_expert_peers(&replicas->rank_setting);
 }
 
 /* Return the collective that reduces gradients in a group. */
@@ -476,8 +479,8 @@ static int32_t add_host_step(struct builder *builder, const struct replicas *rep
 static void add_optimizers(struct builder *builder, struct replicas *replicas, int32_t norm)
 {
     const struct cost_setting *setting = builder->setting;
-    double seconds = cost_of_stage(cost_optimizer_s, &replicas->rank_setting,
-                                   replicas->parameters + replicas->expert_parameters, replicas->group);
+    double seconds =
+        cost_of_stage(cost_optimizer_s, &replicas->rank_setting, replicas->all_parameters, replicas->group);
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t dag_rank = replicas->ranks[i];
         double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->ranks[dag_rank].rank);

@@ -447,6 +447,15 @@ static bool check_loss(const struct scenario *scenario, const struct scenario_sy
                   plan->tp > 1 ? plan->tp : plan->pp);
 }
 
+/** Return whether each of `ep` ranks has as many experts of every layer. */
+static bool divides_experts(const struct model *model, int64_t ep)
+{
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        if (model_has_kind(model, kind) && model->kinds[kind].experts % ep != 0)
+            return false;
+    return true;
+}
+
 /** Check experts and the ranks that share them. dp must be filled in. */
 static bool check_experts(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
@@ -469,17 +478,18 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     if (plan->tp > 1 && !plan->sequence_parallel)
         return refuse(scenario, system, "sequence_parallel", err,
                       "false, but with experts tp above 1 needs true, as in Megatron-LM");
-    if (plan->ep % plan->tp != 0)
+    if (ranks % plan->ep != 0)
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 " is no multiple of tp = %" PRId64
-                      "; experts that tensor-parallel GPUs split, or hold several times, are not modelled",
-                      plan->ep, plan->tp);
+                      "%" PRId64 "; allowed: a divisor of the tp x cp x dp = %" PRId64 " GPUs of a stage", plan->ep,
+                      ranks);
+    if (!divides_experts(model, plan->ep))
+        return refuse(scenario, system, "ep", err, "%" PRId64 "; allowed: a divisor of the experts of each layer",
+                      plan->ep);
     if (!layout_shares_experts(model, plan))
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 " must divide the experts of each layer and the tp x cp x dp = %" PRId64
-                      " GPUs of a stage, and be a multiple or a divisor of tp x cp",
-                      plan->ep, ranks);
-    if (plan->optimizer_offload > 0 && plan->ep > plan->tp)
+                      "%" PRId64 "; allowed: multiples and divisors of tp = %" PRId64 " and of tp x cp = %" PRId64,
+                      plan->ep, plan->tp, plan->tp * plan->cp);
+    if (plan->optimizer_offload > 0 && plan->ep != plan->tp)
         return refuse(scenario, system, "optimizer_offload", err,
                       "%g needs ep to equal tp with experts; other ranks that share states are not modelled",
                       plan->optimizer_offload);
@@ -493,10 +503,9 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
 bool layout_shares_experts(const struct model *model, const struct scenario_plan *plan)
 {
     int64_t pipeline = plan->tp * plan->cp;
-    bool shares = plan->ep % plan->tp == 0 && (plan->ep % pipeline == 0 || pipeline % plan->ep == 0);
-    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
-        shares = shares && (!model_has_kind(model, kind) || model->kinds[kind].experts % plan->ep == 0);
-    return shares && (plan->tp * plan->cp * plan->dp) % plan->ep == 0;
+    return (plan->ep % plan->tp == 0 || plan->tp % plan->ep == 0) &&
+           (plan->ep % pipeline == 0 || pipeline % plan->ep == 0) && pipeline * plan->dp % plan->ep == 0 &&
+           divides_experts(model, plan->ep);
 }
 
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)

@@ -21,11 +21,12 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
     return batch_bound_rails_s(setting, kind, bytes, n);
 }
 
-/* Return the parameters of a stage that all its replicas hold: without experts that other GPUs share. */
+/* Return the parameters of a stage that all its replicas reduce together, without experts that only some hold. */
 static double dense_parameters(const struct cost_setting *stage, const struct scenario_plan *layout, bool whole)
 {
-    double experts = layout->ep > layout->tp ? cost_expert_parameters(stage) : 0;
-    return cost_stage_parameters(stage, whole, whole) - experts;
+    double experts = cost_expert_parameters(stage);
+    double reduced = layout->ep > layout->tp ? 0 : experts / cost_expert_peers(stage);
+    return cost_stage_parameters(stage, whole, whole) - experts + reduced;
 }
 
 double bound_after_passes_s(const struct cost_setting *setting, const struct scenario_plan *layout)
