@@ -21,8 +21,9 @@ import sys
 # Raw columns of whole numbers, and the keys that they are; the last three only help to find others.
 NUMBERS = {"hidden": "model.hidden", "layers": "model.layers", "heads": "model.heads", "kv_groups": "model.kv_heads",
            "ffn": "model.ffn", "vocab": "model.vocabulary", "seq_len": "data.context", "tp": "plan.tp", "pp": "plan.pp",
-           "vpp": "plan.vpp", "cp": "plan.cp", "mbs": "micro_batch", "gbs": "data.global_batch",
-           "n_gpus": None, "dp": None, "n_microbatch": None}
+           "vpp": "plan.vpp", "cp": "plan.cp", "ep": "plan.ep", "mbs": "micro_batch", "gbs": "data.global_batch",
+           "n_gpus": None, "dp": None, "n_microbatch": None, "n_experts": None, "topk": None, "etp": None, "moe_ffn": None,
+           "shared_experts": None, "dense_layers": None, "head_dim": None}
 # Columns that stay as they are.
 FIRST = ("id", "trust", "split", "skip")
 MEASURED = ("metric", "ranks", "value_bytes", "value_ms", "value_printed", "fitted", "step_time_s", "tokens_per_s",

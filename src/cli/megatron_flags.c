@@ -107,7 +107,8 @@ static void say_experts(const struct point_view *view, FILE *file)
     const struct model_kind *experts = first_kind(&scenario->model, true);
     if (experts == NULL)
         return;
-    say_if(file, true, "The plan counts the GEMMs of experts one after the other, as without --moe-grouped-gemm.");
+    say_if(file, scenario->expert_gemms == SCENARIO_EXPERTS_GROUPED,
+           "No flag names expert_gemms grouped. --moe-grouped-gemm runs the GEMMs on several streams.");
     say_if(file, scenario->expert_imbalance <= 1,
            "The plan counts balanced routing, which --moe-router-force-load-balancing makes in benchmarks.");
     say_if(file, scenario->expert_imbalance > 1,
@@ -272,8 +273,15 @@ static void print_layer_frequency(const struct model *model, FILE *file)
     fputs("\n", file);
 }
 
-static void print_experts(const struct model *model, double capacity_factor, FILE *file)
+static void print_experts(const struct point_view *view, FILE *file)
 {
+    static const char *const dispatchers[] = {
+        "--moe-token-dispatcher-type alltoall", "--moe-token-dispatcher-type allgather",
+        "--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend deepep",
+        "--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend hybridep"};
+    const struct model *model = &view->scenario->model;
+    const struct scenario_communication *communication = &view->scenario->communication;
+    const struct scenario_plan *plan = &view->system->entry->plan;
     const struct model_kind *experts = first_kind(model, true);
     if (experts == NULL)
         return;
@@ -285,9 +293,12 @@ static void print_experts(const struct model *model, double capacity_factor, FIL
         number(file, "--moe-shared-expert-intermediate-size", experts->shared_ffn);
     if (first_kind(model, false) != NULL)
         print_layer_frequency(model, file);
-    flag_if(file, true, "--moe-token-dispatcher-type alltoall");
-    if (capacity_factor > 0)
-        fprintf(file, "--moe-expert-capacity-factor %g\n", capacity_factor);
+    flag_if(file, view->scenario->expert_gemms != SCENARIO_EXPERTS_SEQUENTIAL, "--moe-grouped-gemm");
+    flag_if(file, true, dispatchers[communication->dispatcher]);
+    flag_if(file, communication->ep_overlap, "--overlap-moe-expert-parallel-comm");
+    if (plan->capacity_factor > 0)
+        fprintf(file, "--moe-expert-capacity-factor %g\n", plan->capacity_factor);
+    flag_if(file, plan->pad_to_capacity, "--moe-pad-expert-input-to-capacity");
 }
 
 /** Print the widths of latent attention. With it --qk-layernorm is for the norms of compressed columns.
@@ -433,7 +444,7 @@ static void print_parallel(const struct point_view *view, FILE *file)
     print_stages(plan, model, file);
     if (model_has_experts(model)) {
         number(file, "--expert-model-parallel-size", plan->ep);
-        number(file, "--expert-tensor-parallel-size", 1);
+        number(file, "--expert-tensor-parallel-size", plan->etp);
     }
     flag_if(file, plan->tp > 1 && plan->sequence_parallel, "--sequence-parallel");
     flag_if(file, plan->pp > 1 && view->system->dp > 1 && layout->stage_stride == plan->tp * plan->cp,
@@ -604,7 +615,7 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     struct found found = find_all(view);
     print_limits(view, &found, file);
     print_model(&view->scenario->model, file);
-    print_experts(&view->scenario->model, view->system->entry->plan.capacity_factor, file);
+    print_experts(view, file);
     print_batch(view, &found, file);
     print_parallel(view, file);
     print_sharding(view, file);

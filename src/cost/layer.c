@@ -277,10 +277,11 @@ static struct layer_op *add_expert_gemm(struct layer *layer, const struct cost_s
 {
     const struct model_kind *kind = &setting->model->kinds[layer->kind];
     bool up = names == expert_names.up;
-    double inner = (double)kind->ffn, columns = model_kind_is_gated(kind) && up ? 2 * inner : inner;
+    double inner = (double)kind->ffn / cost_expert_tensor(setting);
+    double columns = model_kind_is_gated(kind) && up ? 2 * inner : inner;
     struct layer_op *op = add_gemm(layer, names, LAYER_WHOLE, up ? w->h : inner, up ? columns : w->h);
     op->of_experts = true;
-    op->copies = (double)kind->experts / cost_expert_ranks(setting);
+    op->copies = (double)kind->experts / cost_ep(setting);
     op->rows = rows / op->copies;
     op->vectors = w->biases ? op->copies * op->out : 0;
     return op;
@@ -291,8 +292,9 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
 {
     const struct model_kind *kind = &setting->model->kinds[layer->kind];
     const double map = 4, share = 1.0 / cost_sequence_ranks(setting);
-    double rows = share * (double)kind->top_k * cost_expert_load(setting), inner = (double)kind->ffn;
-    double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows);
+    const int32_t split = cost_expert_tensor(setting); /* each of them has the tokens of all */
+    double rows = share * (double)kind->top_k * cost_expert_load(setting) * split, inner = (double)kind->ffn / split;
+    double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows / split);
     add_memory_bound(layer, "tokens permuted", DEVICE_COPY, moved, moved)->kept_bytes = w->half * w->h * rows;
 
     add_expert_gemm(layer, setting, w, expert_names.up, rows)->kept_bytes = w->half * up * rows;

@@ -82,10 +82,12 @@ double cost_dispatch_s(const struct cost_setting *setting, int32_t kind, double 
 {
     struct cost_setting apart = *setting;
     double wire_bytes = 0, bytes = layer_dispatch_bytes(setting, kind) * tokens;
-    int32_t ranks = cost_expert_ranks(setting);
-    *sent_bytes = bytes * (ranks - 1) / ranks;
-    apart.tensor = 1; /* the ranks are neighbours */
-    return *sent_bytes > 0 ? cost_all_to_all_s(&apart, *sent_bytes, ranks, &wire_bytes) : 0;
+    int32_t ep = cost_ep(setting), split = cost_expert_tensor(setting);
+    double sent = bytes * (ep - 1) / ep;
+    apart.tensor = split; /* ranks with the same part of experts are neighbours otherwise */
+    *sent_bytes = sent + bytes * (split - 1);
+    return (sent > 0 ? cost_all_to_all_s(&apart, sent, ep, &wire_bytes) : 0) +
+           cost_collective_s(setting, DEVICE_ALL_GATHER, bytes * split, split);
 }
 
 /** Add the all-to-alls that bring a run's tokens to their experts and back: two forward, two backward. */

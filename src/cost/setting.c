@@ -9,8 +9,10 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
 {
     setting->split = plan->stages;
     setting->ranks = plan->dp * plan->cp;
-    setting->expert_ranks = (int32_t)plan->ep;
+    setting->expert_ranks = (int32_t)scenario_expert_ranks(plan);
+    setting->expert_tensor = (int32_t)plan->etp;
     setting->capacity_factor = plan->capacity_factor;
+    setting->padded_capacity = plan->pad_to_capacity ? plan->capacity_factor : 0;
     setting->shard_group = plan->shard_group;
     setting->fsdp = plan->fsdp;
     setting->cp_type = plan->cp_type;

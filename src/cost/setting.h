@@ -54,6 +54,7 @@ struct cost_setting {
     double on_demand_slowdown;        /* scenario_communication; 0: ranks of zero3 join collectives */
     double expert_imbalance;          /* scenario; 0 counts as 1 */
     double capacity_factor;           /* scenario_plan */
+    double padded_capacity;           /* capacity_factor, if experts compute padding up to it; otherwise 0 */
     struct cost_host host;
     enum precision precision;        /* of GEMMs and activations */
     enum device_attention attention; /* kernel of attention */
@@ -73,7 +74,11 @@ struct cost_setting {
     bool balanced_context;    /* context ranks share attention evenly and send nothing */
     int32_t tensor;           /* TP degree */
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
-    int32_t expert_ranks;     /* EP degree; 0 counts as 1 */
+    int32_t expert_ranks;     /* neighbours that hold all experts once: EP x TP of experts; 0 counts as 1 */
+    int32_t expert_tensor;    /* ranks that split each expert; 0 counts as 1 */
+    int32_t expert_gemms;     /* enum scenario_expert_gemms */
+    int32_t dispatcher;       /* enum scenario_dispatcher */
+    int32_t ep_overlap;       /* 1: tokens go to experts beside kernels of another micro-batch */
 };
 #pragma GCC diagnostic pop
 
@@ -148,13 +153,26 @@ static inline double cost_kv_width(const struct cost_setting *setting, int32_t k
     return cost_kv_columns(setting, kind) / setting->tensor;
 }
 
-/** Return the EP degree. */
+/** Return the number of neighbouring ranks that together hold all experts once. */
 static inline int32_t cost_expert_ranks(const struct cost_setting *setting)
 {
     return setting->expert_ranks > 0 ? setting->expert_ranks : 1;
 }
 
-/** Return the number of TP ranks that hold the same experts. It is above 1 if EP is below TP. */
+/** Return the number of ranks that split each expert. */
+static inline int32_t cost_expert_tensor(const struct cost_setting *setting)
+{
+    return setting->expert_tensor > 0 ? setting->expert_tensor : 1;
+}
+
+/** Return the EP degree. */
+static inline int32_t cost_ep(const struct cost_setting *setting)
+{
+    return cost_expert_ranks(setting) / cost_expert_tensor(setting);
+}
+
+/** Return the number of TP ranks that hold the same part of experts. It is above 1 if TP is more than the ranks that
+ * hold all experts once. */
 static inline int32_t cost_expert_peers(const struct cost_setting *setting)
 {
     int32_t ranks = cost_expert_ranks(setting);
@@ -162,13 +180,13 @@ static inline int32_t cost_expert_peers(const struct cost_setting *setting)
 }
 
 /** Return the tokens of the busiest rank's experts over those of the mean rank. It is at most the number of
- * ranks that share experts. Experts drop what is above their capacity. */
+ * ranks that share experts. Experts drop what is above their capacity, and may be padded up to it. */
 static inline double cost_expert_load(const struct cost_setting *setting)
 {
-    double imbalance = setting->expert_imbalance, most = cost_expert_ranks(setting);
+    double imbalance = setting->expert_imbalance, most = cost_ep(setting);
     double load = imbalance < 1 ? 1 : imbalance < most ? imbalance : most;
     double capacity = setting->capacity_factor;
-    return capacity > 0 && capacity < load ? capacity : load;
+    return capacity > 0 && (capacity < load || setting->padded_capacity > 0) ? capacity : load;
 }
 
 /** Return the divisor of tensors outside the GEMMs: norms, residuals, dropouts. Sequence parallelism divides them. */

@@ -461,7 +461,7 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
 {
     const struct scenario_plan *plan = &system->plan;
     const struct model *model = &scenario->model;
-    int64_t ranks = plan->tp * plan->cp * plan->dp;
+    int64_t ranks = plan->tp * plan->cp * plan->dp, once = scenario_expert_ranks(plan);
     bool shared_otherwise =
         plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
     if (!model_has_experts(model) && scenario->expert_imbalance > 1)
@@ -472,40 +472,49 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
         return (plan->ep == 1 ||
                 refuse(scenario, system, "ep", err, "%" PRId64 ", but model %s has no experts; allowed: 1", plan->ep,
                        model->name)) &&
+               (plan->etp == 1 ||
+                refuse(scenario, system, "etp", err, "%" PRId64 ", but model %s has no experts; allowed: 1", plan->etp,
+                       model->name)) &&
                (plan->capacity_factor == 0 ||
                 refuse(scenario, system, "capacity_factor", err, "%g, but model %s has no experts; allowed: 0",
                        plan->capacity_factor, model->name));
+    if (plan->pad_to_capacity && plan->capacity_factor == 0)
+        return refuse(scenario, system, "pad_to_capacity", err, "true needs plan.capacity_factor above 0");
     if (plan->tp > 1 && !plan->sequence_parallel)
         return refuse(scenario, system, "sequence_parallel", err,
                       "false, but with experts tp above 1 needs true, as in Megatron-LM");
-    if (ranks % plan->ep != 0)
+    if (plan->tp % plan->etp != 0)
+        return refuse(scenario, system, "etp", err, "%" PRId64 "; allowed: a divisor of tp = %" PRId64, plan->etp,
+                      plan->tp);
+    if (ranks % once != 0)
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 "; allowed: a divisor of the tp x cp x dp = %" PRId64 " GPUs of a stage", plan->ep,
-                      ranks);
+                      "%" PRId64 " x etp = %" PRId64 "; allowed: a divisor of the tp x cp x dp = %" PRId64
+                      " GPUs of a stage",
+                      plan->ep, once, ranks);
     if (!divides_experts(model, plan->ep))
         return refuse(scenario, system, "ep", err, "%" PRId64 "; allowed: a divisor of the experts of each layer",
                       plan->ep);
     if (!layout_shares_experts(model, plan))
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 "; allowed: multiples and divisors of tp = %" PRId64 " and of tp x cp = %" PRId64,
-                      plan->ep, plan->tp, plan->tp * plan->cp);
-    if (plan->optimizer_offload > 0 && plan->ep != plan->tp)
+                      "%" PRId64 " x etp = %" PRId64 "; allowed: multiples and divisors of tp = %" PRId64
+                      " and of tp x cp = %" PRId64,
+                      plan->ep, once, plan->tp, plan->tp * plan->cp);
+    if (plan->optimizer_offload > 0 && once != plan->tp)
         return refuse(scenario, system, "optimizer_offload", err,
-                      "%g needs ep to equal tp with experts; other ranks that share states are not modelled",
+                      "%g needs ep x etp to equal tp with experts; other ranks that share states are not modelled",
                       plan->optimizer_offload);
-    return !shared_otherwise || plan->ep == plan->tp ||
+    return !shared_otherwise || once == plan->tp ||
            refuse(scenario, system, plan->shard_group > 0 ? "shard_group" : "sharding", err,
-                  "needs ep to equal tp with experts, so that the same ranks share all states; allowed: zero1 or none "
-                  "without shard_group, or ep %" PRId64,
-                  plan->tp);
+                  "needs ep x etp to equal tp with experts, so that the same ranks share all states; allowed: zero1 or "
+                  "none without shard_group, or ep %" PRId64,
+                  plan->tp / plan->etp);
 }
 
 bool layout_shares_experts(const struct model *model, const struct scenario_plan *plan)
 {
-    int64_t pipeline = plan->tp * plan->cp;
-    return (plan->ep % plan->tp == 0 || plan->tp % plan->ep == 0) &&
-           (plan->ep % pipeline == 0 || pipeline % plan->ep == 0) && pipeline * plan->dp % plan->ep == 0 &&
-           divides_experts(model, plan->ep);
+    int64_t pipeline = plan->tp * plan->cp, once = scenario_expert_ranks(plan);
+    return (once % plan->tp == 0 || plan->tp % once == 0) && (once % pipeline == 0 || pipeline % once == 0) &&
+           pipeline * plan->dp % once == 0 && divides_experts(model, plan->ep);
 }
 
 bool layout_check(const struct scenario *scenario, struct scenario_system *system, struct error *err)

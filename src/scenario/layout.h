@@ -13,8 +13,8 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
 /** Return whether a plan's virtual stages hold at most SCENARIO_MOST_STAGE_KINDS different sequences of layers. */
 bool layout_stages_are_few(const struct model *model, const struct scenario_plan *plan);
 
-/** Return whether ep divides the experts of all kinds of layers and the GPUs of a stage, is a multiple of tp, and a
- * multiple or divisor of tp x cp. */
+/** Return whether ep divides the experts of all kinds of layers, and ep x etp the GPUs of a stage and is a multiple or
+ * divisor of tp and of tp x cp. */
 bool layout_shares_experts(const struct model *model, const struct scenario_plan *plan);
 
 /** Return whether every rank of a plan has the whole head, if the loss needs it. */

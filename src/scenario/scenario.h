@@ -39,6 +39,16 @@ enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). In place, one kernel's
  * backward writes both gradients over what it kept. */
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE, SCENARIO_SWIGLU_IN_PLACE };
+/** How the GEMMs of a rank's experts run: one after the other, in as many launches on several streams (Transformer
+ * Engine), or all as one kernel (torch._grouped_mm). */
+enum scenario_expert_gemms { SCENARIO_EXPERTS_SEQUENTIAL, SCENARIO_EXPERTS_MULTI_STREAM, SCENARIO_EXPERTS_GROUPED };
+/** What brings tokens to their experts (docs/model.md, Experts). */
+enum scenario_dispatcher {
+    SCENARIO_DISPATCH_ALL_TO_ALL,
+    SCENARIO_DISPATCH_ALL_GATHER,
+    SCENARIO_DISPATCH_DEEPEP,
+    SCENARIO_DISPATCH_HYBRID_EP
+};
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
 /** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
@@ -105,6 +115,8 @@ struct scenario_communication {
     bool cp_overlap;           /* the ring of keys and values runs beside attention */
     int32_t pp_overlap;        /* enum scenario_stage_overlap */
     int32_t dp_overlap;        /* enum scenario_data_overlap */
+    int32_t dispatcher;        /* enum scenario_dispatcher */
+    bool ep_overlap;           /* tokens go to experts beside the other micro-batch's kernels */
     double on_demand_slowdown; /* time of reads and sends by NIC over that of rings */
 };
 
@@ -133,6 +145,7 @@ struct scenario {
     int32_t kernels;               /* enum scenario_kernels */
     int32_t loss;                  /* enum scenario_loss */
     int32_t swiglu;                /* enum scenario_swiglu */
+    int32_t expert_gemms;          /* enum scenario_expert_gemms */
     int32_t gradient_accumulation; /* enum scenario_accumulation */
     struct scenario_fused fused;
     int32_t cuda_graphs; /* enum scenario_graphs */

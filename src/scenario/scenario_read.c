@@ -54,6 +54,10 @@ static const struct schema_key scenario_keys[] = {
      "most "
      "plan.ep; 1: routing is balanced",
      FIELD(expert_imbalance)},
+    {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, "sequential|multi-stream|grouped",
+     "GEMMs of a GPU's experts: sequential: one after the other; multi-stream: as many, launched on several streams "
+     "(Transformer Engine, Megatron-LM's --moe-grouped-gemm); grouped: one kernel (torch._grouped_mm)",
+     FIELD(expert_gemms)},
     {"swiglu", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|separate|in-place",
      "kernels of SwiGLU: fused: one (Megatron-LM's default); separate: silu, then the product, so memory also keeps "
      "silu(x) (--no-bias-swiglu-fusion); in-place: one, whose backward writes both gradients over gate and up (Liger); "
@@ -137,6 +141,14 @@ static const struct schema_key scenario_keys[] = {
      "a stage goes on computing while it sends to its neighbours; interleaved: only with plan.vpp above 1 (Megatron's "
      "overlap_p2p_comm)",
      FIELD(communication.pp_overlap)},
+    {"communication.dispatcher", SCHEMA_CHOICE, "-", 0, 0, framework_value, "all-to-all|all-gather|deepep|hybrid-ep",
+     "what brings tokens to experts: all-to-all: NCCL's, a copy of a token for each of its experts; all-gather: all "
+     "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, too",
+     FIELD(communication.dispatcher)},
+    {"communication.ep_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "tokens go to experts beside kernels of another micro-batch (Megatron-LM's "
+     "--overlap-moe-expert-parallel-comm)",
+     FIELD(communication.ep_overlap)},
     {"communication.dp_overlap", SCHEMA_CHOICE, "-", 0, 0, framework_value, "none|gradients|both",
      "data-parallel collectives that run beside passes: none; gradients: they are reduced beside the last backward "
      "passes, in buckets (--overlap-grad-reduce); both: parameters are also gathered beside the first forward passes "

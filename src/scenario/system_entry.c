@@ -33,13 +33,20 @@ const struct schema_key system_entry_keys[] = {
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL,
      "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
     {"plan.ep", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
-     "expert-parallel degree: neighbouring GPUs among tp x cp x dp of a stage that share its experts out; a multiple "
-     "of tp, since experts are not split by tensor parallelism",
+     "expert-parallel degree: GPUs among tp x cp x dp of a stage that share its experts out; the ep x etp that have all "
+     "of them once are neighbours",
      SYSTEM(plan.ep)},
+    {"plan.etp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
+     "tensor-parallel degree of each expert (Megatron-LM's --expert-tensor-parallel-size, by default tp there)",
+     SYSTEM(plan.etp)},
     {"plan.capacity_factor", SCHEMA_REAL, "-", 0, 1 << 10, "0", NULL,
      "tokens of an expert over the mean of all experts, above which it drops tokens (Megatron-LM's "
      "--moe-expert-capacity-factor); 0: it drops none",
      SYSTEM(plan.capacity_factor)},
+    {"plan.pad_to_capacity", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "with plan.capacity_factor every expert has as many tokens as it may, padded (Megatron-LM's "
+     "--moe-pad-expert-input-to-capacity)",
+     SYSTEM(plan.pad_to_capacity)},
     {"plan.vpp", SCHEMA_INT, "chunks", 1, 255, "1", NULL,
      "virtual stages of a rank; above 1 the schedule is interleaved 1F1B, which needs micro-batches in multiples of pp",
      SYSTEM(plan.vpp)},

@@ -115,6 +115,7 @@ enum scenario_fits { SCENARIO_FITS_SURE, SCENARIO_FITS_TIGHT };
 struct scenario_plan {
     int64_t tp, pp, cp, dp;
     int64_t ep;             /* ranks of TP x CP x DP of a stage that share its experts out */
+    int64_t etp;            /* neighbouring TP ranks that split each expert */
     double capacity_factor; /* tokens of an expert over their mean above which it drops tokens; 0: it drops none */
     int32_t cp_type;        /* enum scenario_context */
     int64_t vpp;            /* virtual stages (chunks) of a rank */
@@ -142,11 +143,18 @@ struct scenario_plan {
     bool kv_copies;                /* several ranks may hold one head of keys and values */
     int32_t recompute;             /* enum recompute */
     int64_t recompute_layers;      /* layers of a stage that recompute, with recompute full; 0: all */
+    bool pad_to_capacity;          /* with capacity_factor, experts compute padding up to it */
     bool early_stop;               /* with recompute full, stop after the last tensor that the backward needs */
     int32_t offload_mode;          /* enum scenario_offload, the entry's key `offload` */
     double offload;                /* share of activations that goes to the host, 0..1 */
     int32_t fits;                  /* enum scenario_fits, the entry's key `fits` */
 };
+
+/** Return the number of neighbouring ranks that together hold all experts once: EP times TP of experts. */
+static inline int64_t scenario_expert_ranks(const struct scenario_plan *plan)
+{
+    return plan->ep * (plan->etp > 1 ? plan->etp : 1);
+}
 
 /** Return the number of `ranks` DP x CP ranks that share states, and so hold them together. It is 1 without sharding.
  */
@@ -187,7 +195,7 @@ struct scenario_system {
 };
 
 /** Keys of an entry that the user gives. */
-enum { SYSTEM_ENTRY_N_KEYS = 43 };
+enum { SYSTEM_ENTRY_N_KEYS = 45 };
 extern const struct schema_key system_entry_keys[SYSTEM_ENTRY_N_KEYS];
 
 /** It holds what the scenario's framework says of its systems. */

@@ -25,7 +25,7 @@ static double ring_s(const struct cost_setting *setting, enum device_collective_
 static double dense_parameters(const struct cost_setting *stage, const struct scenario_plan *layout, bool whole)
 {
     double experts = cost_expert_parameters(stage);
-    double reduced = layout->ep > layout->tp ? 0 : experts / cost_expert_peers(stage);
+    double reduced = scenario_expert_ranks(layout) > layout->tp ? 0 : experts / cost_expert_peers(stage);
     return cost_stage_parameters(stage, whole, whole) - experts + reduced;
 }
 

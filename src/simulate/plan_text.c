@@ -16,8 +16,8 @@ void plan_text_degrees(const struct scenario_plan *plan, char text[PLAN_TEXT_NAM
     const struct {
         const char *name;
         int64_t value;
-    } degrees[] = {{"TP", plan->tp}, {"PP", plan->pp}, {"VPP", plan->vpp},
-                   {"CP", plan->cp}, {"EP", plan->ep}, {"DP", plan->dp}};
+    } degrees[] = {{"TP", plan->tp}, {"PP", plan->pp},   {"VPP", plan->vpp}, {"CP", plan->cp},
+                   {"EP", plan->ep}, {"ETP", plan->etp}, {"DP", plan->dp}};
     enum { N = sizeof degrees / sizeof *degrees };
     int n = 0;
     for (int i = 0; i < N; i++)

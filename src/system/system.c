@@ -52,9 +52,10 @@ unsigned system_decides_schedule(const void *knobs, const struct scenario_plan *
 
 bool system_takes_experts(const struct training_system *system, const struct scenario_plan *plan)
 {
-    if (plan->ep <= plan->tp || (system->degrees & SYSTEM_EP) == SYSTEM_EP)
+    int64_t once = scenario_expert_ranks(plan);
+    if (once <= plan->tp || (system->degrees & SYSTEM_EP) == SYSTEM_EP)
         return true;
-    return system->degrees & SYSTEM_EP_IN_PIPELINE && plan->tp * plan->cp % plan->ep == 0;
+    return system->degrees & SYSTEM_EP_IN_PIPELINE && plan->tp * plan->cp % once == 0;
 }
 
 /* Check that the plan asks no more than the system takes. */

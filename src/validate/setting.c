@@ -52,6 +52,8 @@ bool setting_is_key(const char *column)
                                         "loss",
                                         "logits",
                                         "swiglu",
+                                        "expert_gemms",
+                                        "expert_imbalance",
                                         "gradient_accumulation",
                                         "cuda_graphs",
                                         "cuda_launch_blocking",
