@@ -29,7 +29,8 @@ TEST(assumption_value__gives_choices_that_the_scenario_has_not)
 
 TEST(assumption_value__multiplies_numbers)
 {
-    struct scenario scenario = {.platform = {.nic_bytes_per_s = 50e9}, .data = {.global_batch = 1, .length_scale = 1}};
+    struct scenario scenario = {
+        .platform = {.nic_bytes_per_s = 50e9}, .data = {.global_batch = 1, .length_scale = 1}, .expert_imbalance = 1};
     check_value(&scenario, ASSUME_NIC, 0, "NIC x0.5", "25GBps");
     check_value(&scenario, ASSUME_NIC, 1, "NIC x2", "100GBps");
     check_value(&scenario, ASSUME_NIC, 2, NULL, NULL);
@@ -38,6 +39,8 @@ TEST(assumption_value__multiplies_numbers)
     check_value(&scenario, ASSUME_BATCH_TOKENS, 1, NULL, NULL); /* the batch counts documents */
     check_value(&scenario, ASSUME_LENGTHS, 0, "lengths x1.2", "1.2");
     check_value(&scenario, ASSUME_LENGTHS, 1, NULL, NULL);
+    check_value(&scenario, ASSUME_IMBALANCE, 0, "expert imbalance x1.5", "1.5");
+    check_value(&scenario, ASSUME_IMBALANCE, 1, NULL, NULL);
 }
 
 TEST(assumption_set__is_what_assumption_now_returns)

@@ -46,6 +46,44 @@ class Costs(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(told, done.stderr)
 
+    def test_experts_are_those_of_the_plan(self):
+        """Mixtral has h 4096 and sends a token to 2 experts in each of 32 layers. 7/8 of 4096 tokens' copies leave a GPU of
+        8, and half of those of 2048 leave one of 2. The backward repeats the forward's two all-to-alls under `full`."""
+        arguments = ("cost", "--model", "mixtral-8x7b", "--slice", "0:4Ki", "--json")
+        for degrees, sent in ((("--ep", "8"), 4096 * 2 * 4096 * 2 * 7 // 8), (("--tp", "2", "--ep", "2"), 2048 * 2 * 4096 * 2 // 2),
+                              (("--cp", "2"), 0)):
+            cost = json.loads(run(*arguments, *degrees).stdout)
+            self.assertEqual(cost["ep"], int(degrees[-1]) if "--ep" in degrees else 1)
+            for name, number in (("forward", 2), ("backward", 2), ("input", 2), ("weight", 0)):
+                exchanges = cost[name]["all_to_alls_of_a_layer"]
+                self.assertEqual([exchange["sent_bytes"] for exchange in exchanges], number * [sent], (degrees, name))
+                self.assertEqual(cost[name]["expert_bytes"], 32 * number * sent)
+                self.assertAlmostEqual(cost[name]["expert_s"], 32 * sum(exchange["seconds"] for exchange in exchanges), delta=1e-12)
+            full = json.loads(run(*arguments, *degrees, "--recompute", "full").stdout)
+            self.assertEqual(full["backward"]["expert_bytes"], 2 * cost["backward"]["expert_bytes"])
+        by_kind = json.loads(run("cost", "--model", "deepseek-v2-lite", "--slice", "0:4Ki", "--ep", "8", "--json").stdout)
+        self.assertEqual({name: len(listed) for name, listed in by_kind["forward"]["all_to_alls_of_a_layer"].items()},
+                         {"dense": 0, "experts": 2})
+        text = run("cost", "--model", "deepseek-v2-lite", "--slice", "0:4Ki", "--ep", "8").stdout
+        self.assertIn(", EP 8, 27 layers", text.splitlines()[0])
+        for line in ("all-to-alls of one experts layer on one rank +bytes sent +seconds", r"tokens to experts +\d+ +\d\.\d+e-\d+",
+                     r"gradients of experts back +\d+ +\d\.\d+e-\d+"):
+            self.assertRegex(text, f"\n  {line}\n")
+        self.assertNotIn("all-to-alls of one dense layer", text)
+
+    def test_experts_of_no_plan_are_refused(self):
+        """`plan.ep` has the same rules. Its default is 1, too."""
+        for model, degrees, told in (
+                ("llama-7b", ("--ep", "2"), "--ep: 2, but model llama-7b has no experts; allowed: 1"),
+                ("mixtral-8x7b", ("--tp", "2"), "--ep: 1 is no multiple of --tp = 2; experts that"),
+                ("mixtral-8x7b", ("--tp", "2", "--ep", "2", "--sequence-parallel", "off"), "--sequence-parallel: off, but with experts"),
+                ("mixtral-8x7b", ("--ep", "16"), "--ep: 16 must divide the experts of each layer of mixtral-8x7b"),
+                ("mixtral-8x7b", ("--cp", "3", "--ep", "4"), "be a multiple or a divisor of --tp x --cp = 3"),
+                ("deepseek-v3", ("--ep", "256"), "--ep: 256 exceeds the 128 GPUs of hopper-16x8")):
+            done = run("cost", "--model", model, "--slice", "0:1Ki", *degrees)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(told, done.stderr)
+
     def test_the_kernels_of_every_pass_are_its_seconds(self):
         cost = json.loads(run("cost", "--model", "gpt3-175b", "--slice", "0:1Ki", "--layers", "1", "--json").stdout)
         for name in ("forward", "backward", "input", "weight"):

@@ -116,6 +116,30 @@ TEST(gathered__prefetches_nothing_in_the_last_layer)
                   4 * p);
 }
 
+/* A layer of MTP behind one other has 152 parameters as well, a projection 8 x 4 and three norms of 4. So the other one
+ * has a layer behind it, as above with two layers, and the larger one counts. Kept weights are all of them, 2 bytes. */
+TEST(gathered__counts_a_layer_of_mtp)
+{
+    const double p = 152 + 32 + 12, head = 128, down = 64;
+    struct model model = hand_toy;
+    struct scenario_plan plan = {.sharding = SCENARIO_ZERO3};
+    struct cost_setting setting = hand_with((struct cost_setting){.model = &model, .tensor = 1, HAND_LAYERS(1)}, &plan);
+    model.layers = model.mtp_layers = 1;
+    model.kinds[MODEL_MTP_KIND] = model.kinds[0];
+    hand_layers(&setting, 1);
+    cost_add_layers(&setting, model.layers, 1);
+    setting.fsdp_prefetch = SCENARIO_BACKWARD_PRE;
+    check_alike_moments(&setting, 2 * p, (double[]){head + down + 4 * p, head + 6 * p, head + 8 * p}, 4 * 132, 2 * p);
+    setting.fsdp = 2;
+    check_moments(&setting,
+                  (double[]){2 * p, head + 2 * p, head + down + 4 * p, head + 6 * p, head + 8 * p, head + down + 6 * p,
+                             head + 8 * p, head + 8 * p, 2 * 132 + 4 * p},
+                  4 * p);
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 2 * 132);
+    setting.keeps_gathered = true;
+    CHECK_TRUE(cost_gathered_bytes(&setting) == 2 * (132 + 152 + p));
+}
+
 /* At the loss there is the head's workspace without the logits' gradient. With V 16 and ten tokens a fused loss has 2
  * bytes, eager passes 4 (of two in fp32). Fused passes have none, as it comes in place. At the head a loss by passes
  * does not keep its 4 either. Only 2 of eager passes' 8 bytes are there. FSDP1 has the weights of the layer in work

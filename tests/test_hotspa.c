@@ -143,6 +143,42 @@ TEST(reshard__matches_two_ranks_counted_by_hand)
     }
 }
 
+/* A layer of MTP has the last layer's parameters, a projection 2h x h and three norms, and is on the last stage. From
+ * two stages to two replicas the first rank lacks it, 2 bytes a parameter. The other way the last rank has it already,
+ * and the first one gives its gradient away, 4 bytes. */
+TEST(reshard__moves_layers_of_mtp_with_the_last_stage)
+{
+    const struct scenario_plan stages = {.tp = 1, .pp = 2, .cp = 1, .dp = 1};
+    const struct scenario_plan replicas = {.tp = 1, .pp = 1, .cp = 1, .dp = 2};
+    double forth[2], back[2], gradients[2];
+    struct hand_request hand;
+    hand_request_real(&hand, 2, 1, 100);
+    struct model model = *hand.setting.model;
+    double h = (double)model.hidden, mtp = hand_stage_parameters(&model, 1, 1, false, false) + 2 * h * h + 3 * h;
+    hand.setting.model = &model;
+    for (int32_t n = 0; n < 2; n++) {
+        struct plan_phase phase = {0};
+        struct reshard_memory memory = {0};
+        model.mtp_layers = n;
+        model.kinds[MODEL_MTP_KIND] = model.kinds[0];
+        reshard_plan(&hand.setting, &stages, &replicas, false, &memory, &phase);
+        forth[n] = sent(&phase, 1, 0);
+        plan_phase_free(&phase);
+        reshard_plan(&hand.setting, &replicas, &stages, false, &memory, &phase);
+        CHECK_EQUAL(phase.n_reshards, 0);
+        plan_phase_free(&phase);
+        reshard_plan(&hand.setting, &replicas, &stages, true, &memory, &phase);
+        gradients[n] = sent(&phase, 0, 1);
+        back[n] = sent(&phase, 1, 0);
+        plan_phase_free(&phase);
+        reshard_forget(&memory);
+    }
+    CHECK_CLOSE(forth[1] - forth[0], 2 * mtp, 1e-9);
+    CHECK_CLOSE(gradients[1] - gradients[0], 4 * mtp, 1e-9);
+    CHECK_TRUE(back[1] == back[0]);
+    hand_request_free(&hand);
+}
+
 /* Four ranks on one node change from two stages of two replicas to four replicas. Ranks 0 and 1 lack the second stage's
  * half, which ranks 2 and 3 have. Layer by layer, the first to ask gets it from 2, the next from 3. The other half goes
  * the other way round. So each rank sends as much as it receives, 2 bytes x half the parameters (the ends differ:

@@ -79,6 +79,23 @@ class Sensitivity(unittest.TestCase):
         fixed = sensitivity(write("fixed.yaml", BASE.replace("github", "fixed") + TENSOR))
         self.assertNotIn("lengths x1.2", fixed)
 
+    def test_experts__are_those_of_runs_by_hand(self):
+        """Mixtral has 8 experts, so no plan has 16 GPUs that share them. A search chooses `ep` by itself."""
+        path = write("experts.yaml", BASE.replace("llama-7b", "mixtral-8x7b").replace("github", "fixed").replace("32Ki", "4Ki") +
+                     "  - {name: best-fit, label: four, plan: {tp: 2, pp: 2, ep: 4, recompute: full}}\n"
+                     "  - {name: best-fit, label: eight, plan: {tp: 2, pp: 2, ep: 8, recompute: full}}\n"
+                     "  - {name: best-fit, label: searched, plan: auto, plan_space: {tp: 2, pp: 2, recompute: full}}\n")
+        changes = sensitivity(path)
+        for name, sets in (("expert imbalance x1.5", "expert_imbalance=1.5"), ("ep x2", "systems.0.plan.ep=8"),
+                           ("ep x0.5", "systems.0.plan.ep=2 systems.1.plan.ep=4")):
+            self.assertEqual(changes[name]["set"], sets)
+            ran = simulate(path, *sets.split())
+            self.assertEqual({system["label"]: (system["fits"], system["tokens_per_s_per_gpu"]) for system in changes[name]["systems"]},
+                             {label: (system["fits"], system["tokens_per_s_per_gpu"]) for label, system in ran.items()})
+        gains = {system["label"]: system["gain"] for system in changes["expert imbalance x1.5"]["systems"]}
+        self.assertTrue(all(gain < -0.1 for gain in gains.values()), gains)
+        self.assertFalse({"ep x0.5", "ep x2", "expert imbalance x1.5"} & set(self.changes))
+
     def test_model_error__moves_all_systems_alike(self):
         """No measured run has the framework of the paper, varying lengths or CP 8, so three terms are added."""
         bias, between, deviation = (float(re.search(rf"^{key}: (\S+)$", ERRORS, re.MULTILINE)[1])

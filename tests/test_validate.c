@@ -570,12 +570,14 @@ static void check_formulas(const char *model, const double attention[6], double 
 }
 
 /* A formula counts 6 for each of 4 x 12h^2 weights and the head's h V, or for each of these, two norms a layer, the
- * last norm and the embedding. It adds 12 or 6 L h s, since heads are as wide as h. */
+ * last norm and the embedding. It adds 12 or 6 L h s, since heads are as wide as h. A layer with experts has two of
+ * 8h^2 for each token, and 6N counts its router, too. */
 TEST(formulas__count_a_tokens_flops)
 {
     double h = 1024, gemms = 48 * h * h + h * 32000, all = gemms + h * 32000 + 9 * h, lh = 4 * h;
     const double attention[] = {12 * lh, 12 * lh, 12 * lh, 12 * lh, 6 * lh, 6 * lh};
     check_formulas("plan.pp=1", attention, gemms, all);
+    check_formulas("model.experts=4|model.top_k=2", attention, gemms + 4 * 8 * h * h, all + 4 * (8 * h * h + 4 * h));
 }
 
 /* Qwen3 4B's heads are 128 wide, together 1.6 of its h. q is that width. */

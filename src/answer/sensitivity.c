@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "answer/sensitivity.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 #include "base/compare.h"
 #include "cost/attention_choice.h"
 #include "scenario/assumption.h"
+#include "scenario/layout.h"
 #include "scenario/scenario_read.h"
+#include "system/system.h"
 
 /** A list of changes that is being made. */
 struct listing {
@@ -32,6 +35,36 @@ static void add_assumption(struct listing *listing, enum assumption assumption)
             add_value(listing, assumed.name, assumptions[assumption].key, assumed.value);
 }
 
+/** Return whether a system takes its plan with another degree of expert parallelism. */
+static bool takes_expert_ranks(const struct scenario *scenario, const struct scenario_system *entry, int64_t ep)
+{
+    struct scenario_system changed = *entry;
+    struct error refused = {0};
+    const struct training_system *system = system_find(entry->name, &refused);
+    changed.plan.ep = ep;
+    return system != NULL && system_takes_experts(system, &changed.plan) && layout_check(scenario, &changed, &refused);
+}
+
+/** Change the degree of expert parallelism of all plans that are given and can have the other one. */
+static void add_expert_ranks(struct listing *listing, double factor)
+{
+    const struct scenario *scenario = listing->scenario;
+    struct what_if *change = NULL;
+    char name[SCHEMA_WORD_BYTES], key[SCHEMA_WORD_BYTES], value[SCHEMA_WORD_BYTES];
+    snprintf(name, sizeof name, "ep x%g", factor);
+    for (int32_t i = 0; i < scenario->n_systems; i++) {
+        const struct scenario_system *entry = &scenario->systems[i];
+        double ep = factor * (double)entry->plan.ep;
+        if (entry->auto_plan || ep != floor(ep) || !takes_expert_ranks(scenario, entry, (int64_t)ep))
+            continue;
+        if (change == NULL)
+            change = what_if_add(listing->questions, name, listing->document);
+        snprintf(key, sizeof key, "systems.%d.plan.ep", (int)i);
+        snprintf(value, sizeof value, "%" PRId64, (int64_t)ep);
+        what_if_set(change, key, value);
+    }
+}
+
 static void add_assumptions(struct listing *listing)
 {
     const struct scenario *scenario = listing->scenario;
@@ -47,6 +80,11 @@ static void add_assumptions(struct listing *listing)
     add_assumption(listing, scenario->data.global_batch > 0 ? ASSUME_BATCH : ASSUME_BATCH_TOKENS);
     if (strcmp(scenario->data.lengths, "fixed") != 0)
         add_assumption(listing, ASSUME_LENGTHS);
+    if (!model_has_experts(&scenario->model))
+        return;
+    add_assumption(listing, ASSUME_IMBALANCE);
+    add_expert_ranks(listing, 0.5);
+    add_expert_ranks(listing, 2);
 }
 
 /** Change the named space of each search. Lists of a plan_space stay. */

@@ -16,6 +16,7 @@
 #include "cost/pass.h"
 #include "document/quantity.h"
 #include "document/schema_text.h"
+#include "scenario/layout.h"
 #include "scenario/taken.h"
 #include "simulate/assumptions.h"
 
@@ -27,7 +28,7 @@ enum { MAX_SLICES = 256 };
 struct arguments {
     const char *model, *device, *platform, *slice[MAX_SLICES]; /* device and platform are NULL if they are not given */
     int32_t n_slices;
-    int64_t tp, cp, layers; /* layers 0: all layers of the model */
+    int64_t tp, cp, ep, layers; /* layers 0: all layers of the model */
     int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type;
     struct options options;
 };
@@ -124,6 +125,37 @@ static bool check_degrees(const struct arguments *arguments, const struct questi
     return true;
 }
 
+/** Return the fewest replicas whose ranks can share experts. */
+static int64_t replicas_of(const struct arguments *arguments)
+{
+    int64_t ranks = arguments->tp * arguments->cp;
+    return arguments->ep > ranks ? arguments->ep / ranks : 1;
+}
+
+/** Check the ranks that share experts by the rules of plan.ep. */
+static bool check_experts(const struct arguments *arguments, const struct question *question, struct error *err)
+{
+    const struct model *model = &question->model;
+    int64_t tp = arguments->tp, cp = arguments->cp, ep = arguments->ep, gpus = platform_n_gpus(&question->platform);
+    const struct scenario_plan plan = {.tp = tp, .cp = cp, .dp = replicas_of(arguments), .ep = ep};
+    if (!model_has_experts(model))
+        return ep == 1 || error_set(err, "--ep: %" PRId64 ", but model %s has no experts; allowed: 1", ep, model->name);
+    if (tp > 1 && !arguments->sequence_parallel)
+        return error_set(err, "--sequence-parallel: off, but with experts --tp above 1 needs on, as in Megatron-LM");
+    if (ep % tp != 0)
+        return error_set(err,
+                         "--ep: %" PRId64 " is no multiple of --tp = %" PRId64
+                         "; experts that tensor-parallel GPUs split, or hold several times, are not modelled",
+                         ep, tp);
+    if (!layout_shares_experts(model, &plan))
+        return error_set(err,
+                         "--ep: %" PRId64 " must divide the experts of each layer of %s, and be a multiple or a "
+                         "divisor of --tp x --cp = %" PRId64,
+                         ep, model->name, tp * cp);
+    return ep <= gpus ||
+           error_set(err, "--ep: %" PRId64 " exceeds the %" PRId64 " GPUs of %s", ep, gpus, question->platform.name);
+}
+
 /** Fill in `question`. Its address must not change afterwards, since its setting points into it. */
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
@@ -137,7 +169,8 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !device_read(scenario_data_dir(), device, &question->device, err) ||
         !platform_keys_of_name(scenario_data_dir(), platform, &keys, err) ||
         !platform_from_keys(&keys, &question->device, &question->platform, err) ||
-        !read_slices(arguments, question, err) || !check_degrees(arguments, question, err))
+        !read_slices(arguments, question, err) || !check_degrees(arguments, question, err) ||
+        !check_experts(arguments, question, err))
         return false;
     taken_model(arguments->model, &notes);
     command_print_notes(notes.text);
@@ -148,7 +181,8 @@ static bool read_question(const struct arguments *arguments, struct question *qu
                                             .pp = 1,
                                             .cp = arguments->cp,
                                             .cp_type = arguments->cp_type,
-                                            .dp = 1,
+                                            .dp = replicas_of(arguments),
+                                            .ep = arguments->ep,
                                             .vpp = 1,
                                             .sequence_parallel = arguments->sequence_parallel != 0,
                                             .kv_copies = true};
@@ -224,6 +258,41 @@ static void print_kernels(const char *title, const struct cost_kernels *kernels)
     text_table_print(&table, stdout, 0);
 }
 
+/** One of the all-to-alls of a layer with experts. */
+struct exchange {
+    const char *name;
+    double bytes, seconds; /* bytes that a rank sends to others */
+};
+
+/** List the all-to-alls of a layer in a pass, without those that recomputation repeats. @return their number */
+static int32_t list_exchanges(const struct question *question, int32_t kind, enum pass pass,
+                              struct exchange exchanges[2])
+{
+    static const char *const names[][2] = {{"tokens to experts", "outputs of experts back"},
+                                           {"gradients to experts", "gradients of experts back"}};
+    if (question->model.kinds[kind].experts == 0 || pass == PASS_WEIGHT)
+        return 0;
+    double bytes, tokens = cost_micro_batch_tokens(&question->micro_batch),
+                  seconds = cost_dispatch_s(&question->setting, kind, tokens, &bytes);
+    for (int32_t i = 0; i < 2; i++)
+        exchanges[i] = (struct exchange){names[pass != PASS_FORWARD][i], bytes, seconds};
+    return 2;
+}
+
+static void print_exchanges(const struct question *question, int32_t kind, enum pass pass, const char *title)
+{
+    struct exchange exchanges[2];
+    struct text_table table = {0};
+    int32_t n = list_exchanges(question, kind, pass, exchanges);
+    text_table_column(&table, "", "<");
+    text_table_column(&table, title, "<36");
+    text_table_columns(&table, "bytes sent>15;seconds>11");
+    for (int32_t i = 0; i < n; i++)
+        text_table_row(&table, "\t%s\t%.0f\t%.6e", exchanges[i].name, exchanges[i].bytes, exchanges[i].seconds);
+    if (n > 0)
+        text_table_print(&table, stdout, 0);
+}
+
 static void print_pass(const struct question *question, enum pass pass)
 {
     struct cost_kernels kernels;
@@ -237,10 +306,12 @@ static void print_pass(const struct question *question, enum pass pass)
     for (int32_t i = 0; i < question->setting.n_runs; i++) {
         char caption[128];
         int32_t kind = question->setting.runs[i].kind;
-        const char *name = question->model.kinds[kind].name;
-        snprintf(caption, sizeof caption, "kernels of one %s%slayer on one rank", name, *name != '\0' ? " " : "");
+        const char *name = question->model.kinds[kind].name, *space = *name != '\0' ? " " : "";
+        snprintf(caption, sizeof caption, "kernels of one %s%slayer on one rank", name, space);
         cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &kernels);
         print_kernels(caption, &kernels);
+        snprintf(caption, sizeof caption, "all-to-alls of one %s%slayer on one rank", name, space);
+        print_exchanges(question, kind, pass, caption);
     }
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &kernels);
     print_kernels("kernels of the embedding on one rank", &kernels);
@@ -250,6 +321,9 @@ static void print_pass(const struct question *question, enum pass pass)
            "collectives %.6f, embedding %.6f, head %.6f\n",
            layers.kernels_s + layers.attention_s, layers.attention_s, layers.tensor_s, layers.context_s,
            embedding.kernels_s + embedding.tensor_s, head.kernels_s + head.tensor_s);
+    if (model_has_experts(&question->model))
+        printf("  tokens to experts and back: %.6f seconds of a rank, which sends %.0f bytes\n", layers.expert_s,
+               layers.expert_bytes);
     printf("  bytes a rank sends: tensor-parallel %.0f, context-parallel %.0f, to the next stage %.0f\n",
            layers.tensor_bytes, layers.ring_bytes, layers.boundary_bytes);
 }
@@ -277,7 +351,7 @@ static bool is_listed(int32_t recompute)
 
 static void print_text(const struct question *question)
 {
-    char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES];
+    char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES], experts[32] = "";
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     printf("%s, tokens", question->model.name);
     for (int32_t i = 0; i < question->micro_batch.n_slices; i++)
@@ -286,9 +360,11 @@ static void print_text(const struct question *question)
         printf(" of a sample");
     else
         printf(" of %d samples", question->micro_batch.n_slices);
-    printf(", TP %d, sequence parallelism %s, CP %d (%s), %d layers, on %s%s with links of %s%s\n",
+    if (model_has_experts(&question->model))
+        snprintf(experts, sizeof experts, ", EP %" PRId64, question->plan.ep);
+    printf(", TP %d, sequence parallelism %s, CP %d (%s)%s, %d layers, on %s%s with links of %s%s\n",
            question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->micro_batch.context,
-           cp_type, cost_n_layers(&question->setting), question->device.name, question->device_note,
+           cp_type, experts, cost_n_layers(&question->setting), question->device.name, question->device_note,
            question->platform.name, question->platform_note);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
@@ -315,22 +391,38 @@ static json_t *json_of_kernels(const struct cost_kernels *kernels)
     return array;
 }
 
-/** Return the kernels of a layer: a list, or of several kinds one list by name. */
-static json_t *json_of_layer(const struct question *question, enum pass pass)
+/** Return the kernels of a kind of layer. */
+static json_t *json_of_kind(const struct question *question, int32_t kind, enum pass pass)
 {
-    json_t *kinds = json_object(), *kernels = NULL;
+    struct cost_kernels kernels;
+    cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &kernels);
+    return json_of_kernels(&kernels);
+}
+
+/** Return the all-to-alls of a kind of layer. */
+static json_t *json_of_exchanges(const struct question *question, int32_t kind, enum pass pass)
+{
+    json_t *array = json_array();
+    struct exchange exchanges[2];
+    int32_t n = list_exchanges(question, kind, pass, exchanges);
+    for (int32_t i = 0; i < n; i++)
+        json_array_append_new(array, json_pack("{s:s, s:f, s:f}", "name", exchanges[i].name, "sent_bytes",
+                                               exchanges[i].bytes, "seconds", exchanges[i].seconds));
+    return array;
+}
+
+/** Return a list of each layer, `of_kind`: one, or of several kinds one by name. */
+static json_t *json_of_layer(const struct question *question, enum pass pass,
+                             json_t *of_kind(const struct question *question, int32_t kind, enum pass pass))
+{
+    if (question->model.n_runs == 0)
+        return of_kind(question, question->setting.runs[0].kind, pass);
+    json_t *kinds = json_object();
     for (int32_t i = 0; i < question->setting.n_runs; i++) {
-        struct cost_kernels layer;
         int32_t kind = question->setting.runs[i].kind;
-        cost_layer_kernels(&question->setting, kind, pass, &question->micro_batch, &layer);
-        kernels = json_of_kernels(&layer);
-        if (question->model.n_runs > 0)
-            json_object_set_new(kinds, question->model.kinds[kind].name, kernels);
+        json_object_set_new(kinds, question->model.kinds[kind].name, of_kind(question, kind, pass));
     }
-    if (question->model.n_runs > 0)
-        return kinds;
-    json_decref(kinds);
-    return kernels;
+    return kinds;
 }
 
 static json_t *json_of_pass(const struct question *question, enum pass pass)
@@ -341,13 +433,19 @@ static json_t *json_of_pass(const struct question *question, enum pass pass)
     struct cost_pass last = cost_of_head(&question->setting, pass, &question->micro_batch);
     cost_embedding_kernels(&question->setting, pass, &question->micro_batch, &embedding);
     cost_head_kernels(&question->setting, pass, &question->micro_batch, &head);
-    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
-                     json_of_layer(question, pass), "kernels_of_the_embedding", json_of_kernels(&embedding),
-                     "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s,
-                     "attention_s", layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s,
-                     "embedding_s", first.kernels_s + first.tensor_s, "head_s", last.kernels_s + last.tensor_s,
-                     "tensor_bytes", layers.tensor_bytes, "ring_bytes", layers.ring_bytes, "boundary_bytes",
-                     layers.boundary_bytes);
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "kernels_of_a_layer",
+        json_of_layer(question, pass, json_of_kind), "kernels_of_the_embedding", json_of_kernels(&embedding),
+        "kernels_of_the_head", json_of_kernels(&head), "layers_s", layers.kernels_s + layers.attention_s, "attention_s",
+        layers.attention_s, "tensor_s", layers.tensor_s, "context_s", layers.context_s, "embedding_s",
+        first.kernels_s + first.tensor_s, "head_s", last.kernels_s + last.tensor_s, "tensor_bytes", layers.tensor_bytes,
+        "ring_bytes", layers.ring_bytes, "boundary_bytes", layers.boundary_bytes);
+    if (model_has_experts(&question->model)) {
+        json_object_set_new(object, "all_to_alls_of_a_layer", json_of_layer(question, pass, json_of_exchanges));
+        json_object_set_new(object, "expert_s", json_real(layers.expert_s));
+        json_object_set_new(object, "expert_bytes", json_real(layers.expert_bytes));
+    }
+    return object;
 }
 
 static json_t *json_of_slices(const struct question *question)
@@ -375,6 +473,8 @@ static void print_json(const struct question *question)
         activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     json_object_set_new(root, "cp_type", json_string(cp_type));
+    if (model_has_experts(&question->model))
+        json_object_set_new(root, "ep", json_integer(question->plan.ep));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
     json_object_set_new(root, "weight", json_of_pass(question, PASS_WEIGHT));
     json_object_set_new(root, "weight_bytes", json_real(weight_bytes(question)));
@@ -388,6 +488,7 @@ enum {
     KEY_SP,
     KEY_CP,
     KEY_CP_TYPE,
+    KEY_EP,
     KEY_LAYERS,
     KEY_RECOMPUTE,
     KEY_ATTENTION,
@@ -441,6 +542,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
         return 0;
     case KEY_CP_TYPE:
         arguments->cp_type = parse_choice(argument, SCENARIO_CONTEXT, "cp-type", state);
+        return 0;
+    case KEY_EP:
+        arguments->ep = parse_degree(argument, "ep", state);
         return 0;
     case KEY_LAYERS:
         arguments->layers = parse_degree(argument, "layers", state);
@@ -509,6 +613,10 @@ static const struct argp_option cost_options[] = {
     {"cp", KEY_CP, "N", 0, "Context-parallel degree (default: 1)", 0},
     {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism, like plan.cp_type: " SCENARIO_CONTEXT " (default: ring)",
      0},
+    {"ep", KEY_EP, "N", 0,
+     "Expert-parallel degree, like plan.ep: a multiple of --tp, and a multiple or a divisor of --tp x --cp (default: "
+     "1)",
+     0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation, attention-core, "
@@ -526,7 +634,7 @@ static const struct argp argp = {
 
 int command_cost(int argc, char **argv)
 {
-    struct arguments arguments = {.tp = 1, .cp = 1, .sequence_parallel = 1};
+    struct arguments arguments = {.tp = 1, .cp = 1, .ep = 1, .sequence_parallel = 1};
     struct question question = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);

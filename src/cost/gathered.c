@@ -24,6 +24,12 @@ static double head_parameters(const struct cost_setting *setting)
     return (double)setting->model->hidden * cost_logits(setting);
 }
 
+/** Return the layers of the model, with those of MTP. Each is a unit of FSDP. */
+static int64_t n_units(const struct cost_setting *setting)
+{
+    return setting->model->layers + setting->model->mtp_layers;
+}
+
 /** Return whether embedding and head are outside the root. */
 static bool has_own_ends(const struct cost_setting *setting)
 {
@@ -59,7 +65,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
     const double made = bytes.activation, joined = 2 * made; /* gradients as they come, and while they are joined */
     double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
     double copy = setting->gradients == SCENARIO_FP32 ? bytes.gradient : 0;
-    bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = setting->model->layers == 1;
+    bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = n_units(setting) == 1;
     double weights = early && !single ? 2 * w : w, head = made * head_parameters(setting);
     double in_layer = head + weights * layer, in_norm = in_layer + made * layer;
     return (struct whole){
@@ -75,7 +81,7 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
     const double made = cost_precisions(setting).activation, g = cost_precisions(setting).gradient;
     double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
-    double layers = (double)setting->model->layers;
+    double layers = (double)n_units(setting);
     double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = (layers > 1 ? w : 0) + made + g;
     bool own = has_own_ends(setting);
     double head = head_parameters(setting), waits = own ? 0 : made * head, reduced = (own ? g : made) * head;

@@ -53,7 +53,7 @@ struct cost_work {
  *    have the precision of the reduction.
  * 4. The head's gradient waits for the embedding's. With fsdp_ends own it is reduced in the first layer.
  * 5. The working memory of the moment is added.
- * 6. With one layer there is none behind it.
+ * 6. With one layer there is none behind it. Layers of MTP count as others do.
  * 7. With several kinds of layers the one with most parameters counts.
  *
  * docs/model.md, Whole tensors under sharding, has the table of moments, the order of events and the sources.

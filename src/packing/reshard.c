@@ -43,6 +43,7 @@ static void add_moved(struct switching *work, int64_t from, int64_t to, double b
     work->last[from] = work->n_moved++;
 }
 
+/* Return the stage of a layer. Layers of MTP are behind all others, on the last stage. */
 static int64_t stage_of(const struct switching *work, const struct side *side, int32_t layer)
 {
     int64_t layers = work->setting->model->layers;
@@ -119,7 +120,7 @@ static void move_all(struct switching *work, double bytes, bool forward)
     for (int64_t i = 0; i < work->n_ranks; i++)
         work->inside[i] = work->across[i] = 0;
     move(work, 0, 0, first * bytes, forward);
-    for (int32_t i = 0; i < model->layers; i++) {
+    for (int32_t i = 0; i < model->layers + model->mtp_layers; i++) {
         cost_hold_layers(&whole, i, 1);
         move(work, stage_of(work, &work->from, i), stage_of(work, &work->to, i), cost_layers_parameters(&whole) * bytes,
              forward);

@@ -29,7 +29,7 @@ void reshard_forget(struct reshard_memory *memory);
  * Both are Megatron's orders on the same ranks, with CP 1.
  *
  * 1. Tied embeddings are one table on a stage of all layers. Otherwise there is one on the first and one on the last
- *    stage.
+ *    stage. MTP has a table on the last stage, too, and its layers are there.
  * 2. Every layer, the embedding and the head is cut into equal slices. Their number is the least common multiple of
  *    both tensor degrees.
  * 3. bf16 parameters, for each slice and each rank that needs it: if that rank has it, nothing moves. Otherwise the

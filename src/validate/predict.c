@@ -138,7 +138,7 @@ double predict_layer_s(const struct setting *setting, const struct device *devic
     cost_hold_layers(&cost, 0, 1);
     struct cost_pass layer = cost_of_pass(&cost, pass, &micro_batch);
     free(slices);
-    return layer.kernels_s + layer.attention_s + layer.tensor_s;
+    return layer.kernels_s + layer.attention_s + layer.tensor_s + layer.expert_s;
 }
 
 bool predict_run(const struct setting *setting, const struct device *device, struct predict_result *result,

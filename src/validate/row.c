@@ -59,7 +59,8 @@ static enum validate_quantity quantity_of(const struct file *file)
 
 /**
  * Return the FLOPs of a token by the formula that a row's TFLOP/s use; 0: unknown.
- * 1. A formula counts 6 for each weight of the layers' GEMMs and of the head (gemms), or for each parameter (6N).
+ * 1. A formula counts 6 for each weight of the layers' GEMMs and of the head (gemms), or for each parameter (6N). With
+ *    experts those that compute a token count.
  * 2. It adds a number times L h s. With q in place of h, it uses the width of all heads.
  * 3. "96BsLh^2" counts full recomputation, GELU with f = 4h, and all of attention: 96 L h^2 (1 + s/6h + V/16Lh).
  *
@@ -82,7 +83,7 @@ static double formula_flop(const struct file *file, const struct setting *settin
         return 0;
     if (i == SC21)
         return 96 * l * h * h * (1 + s / (6 * h) + (double)model->vocabulary / (16 * l * h));
-    return 6 * (formulas[i].all_parameters ? cost_model_parameters(model) : of.parameters) +
+    return 6 * (formulas[i].all_parameters ? cost_model_active_parameters(model) : of.parameters) +
            formulas[i].attention_flop * (formulas[i].heads_width ? of.width : l * h) * s;
 }
 
