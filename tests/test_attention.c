@@ -530,3 +530,68 @@ TEST(ulysses__sends_each_of_8_heads_to_two_of_16_ranks)
 {
     CHECK_CLOSE(ulysses_bytes(32, 8, 1600, 16), 3 * 72000.0, 1e-14);
 }
+
+static struct cost_setting latent_setting(const struct scenario_plan *plan)
+{
+    struct cost_setting setting = hand_toy_setting_of(plan);
+    setting.model = &hand_latent;
+    return setting;
+}
+
+/* Latent widths are 8 (queries), 8 (keys), 4 (values) and 4 (output) over TP 2. A rank has 5 of 10 tokens, and half of
+ * them leaves it: 20, 20, 10 and 10 bytes. Each all-to-all takes 1 s and 0.1 s a byte. */
+TEST(ulysses__sends_latent_outputs_as_wide_as_values)
+{
+    struct device device = hand_device;
+    device.collective[DEVICE_ALL_TO_ALL] = (struct device_collective){.latency_s = 1, .efficiency = 1};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = latent_setting(&plan);
+    setting.device = &device;
+    setting.cp_type = SCENARIO_ULYSSES;
+    struct cost_micro_batch micro_batch = hand_toy_micro_batch(RECOMPUTE_NONE);
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).context_s, 3 * (3 + 3 + 2 + 2.0), 1e-14);
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).ring_bytes, 3 * 60.0, 1e-14);
+    }
+}
+
+/* A ring of four with TP 2 has 3 of 24 tokens a rank over TP. Latent widths are q 8, o 4, and k 6 in the mean. A byte
+ * takes 2 s. The table has the rank that moves more.
+ *
+ *   forward    half of the keys     (3 x 6 + 4) o + 8 k                     = 136
+ *   backward   half of the queries  (3 x 3 + 4) q + (3 x 12 + 14) k         = 404
+ *   packed     half of the keys     (3 x 6 + 8) o + (3 x 4 + 8) k           = 224, of 4 tokens
+ *   backward   half of the queries  (3 x 5 + 4) q + 3 x 4 o + 50 k          = 500, of 4 tokens
+ *   contiguous                      (3 x 10 + 12) o                         = 168
+ *   backward                        (3 x 10 + 12) q + (3 x 20 + 24) k       = 840 */
+TEST(ring__copies_latent_outputs_as_wide_as_values)
+{
+    const struct slice slices[] = {{0, 0, 24}, {1, 0, 8}};
+    const double bytes[][N_PASSES] = {{136, 404}, {224, 500}, {168, 840}};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = latent_setting(&plan);
+    for (int i = 0; i < 3; i++) {
+        const struct cost_micro_batch micro_batch = {.slices = slices, .n_slices = i == 1 ? 2 : 1, .context = 4};
+        setting.cp_type = i == 2 ? SCENARIO_RING_CONTIGUOUS : SCENARIO_RING;
+        for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
+            CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).attention_s -
+                            hand_blocks_s(&setting, pass, &micro_batch),
+                        3 * 2 * bytes[i][pass] * (i == 1 ? 4 : 3), 1e-12);
+    }
+}
+
+/* TP 2 has 2 of 4 tokens over TP. Forward gathers 4 (q + 2k) = 80 bytes and scatters 6 o = 24. Backward gathers 4 o =
+ * 16 and scatters 6 (q + 2k) = 120. */
+TEST(flash1__scatters_latent_outputs_as_wide_as_values)
+{
+    const struct slice sample = {0, 0, 4};
+    const struct cost_micro_batch micro_batch = {.slices = &sample, .n_slices = 1, .context = 1};
+    const double bytes[N_PASSES] = {80 + 24, 16 + 120};
+    struct scenario_plan plan = hand_toy_plan;
+    struct cost_setting setting = latent_setting(&plan);
+    setting.attention = DEVICE_FLASH1;
+    for (enum pass pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++)
+        CHECK_CLOSE(cost_of_pass(&setting, pass, &micro_batch).attention_s -
+                        hand_blocks_s(&setting, pass, &micro_batch),
+                    3 * 2 * 2 * bytes[pass], 1e-12);
+}

@@ -7,6 +7,7 @@
 #include "bounds/memory.h"
 #include "dag/graph.h"
 #include "hand_dag.h"
+#include "hand_model.h"
 #include "hand_plan.h"
 #include "hand_request.h"
 #include "harness.h"
@@ -181,6 +182,24 @@ TEST(exchange__repeats_with_recomputed_attention)
     CHECK_EQUAL(again.n_messages, 840 + 210);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
     CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25).out_bytes, forward.out_bytes);
+}
+
+/* Latent widths are 8 (queries and keys) and 4 (values and output) of 2 heads. Two tokens see 4 keys, a quarter of
+ * which goes. Out go queries 32 and keys and values 24, back output 16 and log-sum-exp 16. Backward out go queries 32,
+ * the output's gradient 16, 2 x 16 and 24; back go gradients 32 and 24. */
+TEST(exchange__returns_latent_outputs_as_wide_as_values)
+{
+    struct slice slice = {0, 2, 4};
+    struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    struct cost_setting setting = *hand_setting();
+    setting.model = &hand_latent;
+    setting.tensor = 1;
+    cost_hold_layers(&setting, 0, 1);
+    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25);
+    struct cost_exchange backward = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    CHECK_TRUE(forward.out_bytes == 32 + 24 && forward.back_bytes == 16 + 16);
+    CHECK_TRUE(backward.out_bytes == 32 + 16 + 2 * 16 + 24 && backward.back_bytes == 32 + 24);
+    CHECK_TRUE(backward.taker_bytes == 104 + 56 && backward.giver_bytes == 56);
 }
 
 /* There is a message a layer, 420 of them. There are two if attention is computed again. */

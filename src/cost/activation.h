@@ -86,7 +86,7 @@ double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass
  * Return the bytes that a token holds in a split backward in all layers, on one TP rank [bytes]. They are held from the
  * gradients of the inputs to those of the weights. They are inputs and output gradients of the GEMMs.
  *
- *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2q/TP (attention) + 2f/TP (activation)
+ *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2o/TP (attention) + 2f/TP (activation)
  *   gradients  2(q + 2k)/TP (QKV) + 2h (projection) + 4f/TP (up; GELU 2f) + 2h (down)
  *
  * docs/model.md, Activations and working memory, compares it with Qi et al. 2023.

@@ -252,17 +252,26 @@ static struct cost_kernel fused_kernel(const struct sharing *of, const struct pa
     };
 }
 
-/** Copies and sums of a ring, for each other block and once (docs/model.md, Attention kernels). Bytes a token are q
- * and k times the widths of queries and keys. */
+/** Bytes of a ring's copies and sums: those a token, over the widths of queries, of outputs, and of keys or values in
+ * the mean. */
+struct ring_bytes {
+    double q, o, k;
+};
+
+/** Copies and sums of a ring, for each other block and once (docs/model.md, Attention kernels). */
 struct ring_moves {
-    double q, k, n_kernels, once_q, once_k, n_once;
+    struct ring_bytes each;
+    double n_each;
+    struct ring_bytes once;
+    double n_once;
 };
 
 static const struct ring_moves ring_moves[N_PASSES][2][N_SHAPES] = {
-    [PASS_FORWARD] = {{{6, 0, 1, 4, 8, 2}, {3, 0, 1, 4, 8, 2}, {10, 0, 1, 12, 0, 2}},
-                      {{6, 4, 3, 8, 8, 3}, {5, 0, 2, 8, 8, 3}, {10, 0, 1, 12, 0, 2}}},
-    [PASS_BACKWARD] = {{{6, 6, 3, 4, 18, 4}, {3, 12, 3, 4, 14, 7}, {10, 20, 3, 12, 24, 6}},
-                       {{6, 10, 5, 4, 18, 4}, {9, 12, 6, 4, 14, 4}, {10, 20, 3, 12, 24, 6}}},
+    [PASS_FORWARD] = {{{{0, 6, 0}, 1, {0, 4, 8}, 2}, {{0, 3, 0}, 1, {0, 4, 8}, 2}, {{0, 10, 0}, 1, {0, 12, 0}, 2}},
+                      {{{0, 6, 4}, 3, {0, 8, 8}, 3}, {{2, 3, 0}, 2, {0, 8, 8}, 3}, {{0, 10, 0}, 1, {0, 12, 0}, 2}}},
+    [PASS_BACKWARD] =
+        {{{{6, 0, 6}, 3, {4, 0, 18}, 4}, {{3, 0, 12}, 3, {4, 0, 14}, 7}, {{10, 0, 20}, 3, {12, 0, 24}, 6}},
+         {{{6, 0, 10}, 5, {4, 0, 18}, 4}, {{5, 4, 12}, 6, {4, 0, 14}, 4}, {{10, 0, 20}, 3, {12, 0, 24}, 6}}},
 };
 
 /** Return whether slices follow each other in a packed tensor. For equal slices the batch is an axis of its own. */
@@ -283,10 +292,13 @@ static struct cost_kernel moves_of(const struct sharing *of, const struct cost_m
     const struct device *device = setting->device;
     double others = of->n_others, tokens = cost_micro_batch_tokens(micro_batch) / setting->tensor;
     double q = (double)model_query_width(setting->model, of->kind);
+    double o = (double)model_output_width(setting->model, of->kind);
     double k = cost_kv_columns(setting, of->kind);
     const struct ring_moves moves = ring_moves[of->pass][is_packed(micro_batch)][shape];
-    double n = others * moves.n_kernels + moves.n_once;
-    double bytes = tokens * ((others * moves.q + moves.once_q) * q + (others * moves.k + moves.once_k) * k);
+    const struct ring_bytes each = moves.each, once = moves.once;
+    double n = others * moves.n_each + moves.n_once;
+    double bytes =
+        tokens * ((others * each.q + once.q) * q + (others * each.o + once.o) * o + (others * each.k + once.k) * k);
     double seconds = n * cost_memory_bound_s(device, DEVICE_COPY, bytes / n);
     bool outside = !kernel_within(device->memory_range, bytes / n);
     return (struct cost_kernel){.name = "ring's copies and sums",
@@ -412,7 +424,7 @@ static void add_padding(const struct cost_setting *setting, int32_t kind, enum p
                         const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     const struct model *model = setting->model;
-    double tokens = 0, out = (double)model_query_width(model, kind) / setting->tensor;
+    double tokens = 0, out = (double)model_output_width(model, kind) / setting->tensor;
     double in = ((double)model_query_width(model, kind) + 2 * cost_kv_columns(setting, kind)) / setting->tensor;
     for (int32_t i = 0; i < micro_batch->n_slices; i++)
         tokens += (double)slice_tokens(micro_batch->slices[i]) / micro_batch->context;

@@ -59,15 +59,23 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
                         double tokens, int32_t context)
 {
     const struct model *model = setting->model;
-    const double element = cost_precisions(setting).wire;
-    int32_t layers = run->n;
-    const double widths[] = {(double)model_query_width(model, run->kind),
-                             context_kv_copies(setting, run->kind, context) * (double)model_kv_width(model, run->kind)};
+    const double kv_heads = (double)model->kinds[run->kind].kv_heads, element = cost_precisions(setting).wire;
+    const double copies = context_kv_copies(setting, run->kind, context);
+    const double widths[][2] = {
+        {(double)model_query_width(model, run->kind), (double)model_output_width(model, run->kind)},
+        {copies * (kv_heads * (double)model_key_head(model, run->kind)),
+         copies * (kv_heads * (double)model_value_head(model, run->kind))},
+    };
     for (int i = 0; i < 2; i++) {
-        double sent = tokens * widths[i] * element / setting->tensor * (context - 1) / context, wire_bytes = 0;
-        cost->ring_bytes += layers * 2 * sent;
-        cost->context_s += layers * 2 * cost_all_to_all_s(setting, sent, context, &wire_bytes);
-        cost->context_wire_bytes += layers * 2 * wire_bytes;
+        double sum = 0, sum_s = 0, wire_bytes = 0;
+        for (int k = 0; k < 2; k++) {
+            double sent = tokens * widths[i][k] * element / setting->tensor * (context - 1) / context;
+            sum += sent;
+            sum_s += cost_all_to_all_s(setting, sent, context, &wire_bytes);
+        }
+        cost->ring_bytes += run->n * sum;
+        cost->context_s += run->n * sum_s;
+        cost->context_wire_bytes += run->n * wire_bytes;
     }
 }
 
@@ -98,10 +106,11 @@ static struct cost_exchange exchange_of_layer(const struct cost_setting *setting
     }
     double moved = share * keys * cost_kv_bytes(setting, kind);
     double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;
+    double outputs = tokens * element * (double)model_output_width(setting->model, kind) / tp;
     double sums = tokens * precision_bytes(PRECISION_FP32) * (double)setting->model->kinds[kind].heads / tp;
     if (pass == PASS_FORWARD)
-        return (struct cost_exchange){.out_bytes = queries + moved, .back_bytes = queries + sums};
-    return (struct cost_exchange){.out_bytes = 2 * queries + 2 * sums + moved, .back_bytes = queries + moved};
+        return (struct cost_exchange){.out_bytes = queries + moved, .back_bytes = outputs + sums};
+    return (struct cost_exchange){.out_bytes = queries + outputs + 2 * sums + moved, .back_bytes = queries + moved};
 }
 
 /** Return the number of a run's layers whose attention a backward computes again. */

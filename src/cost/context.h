@@ -8,8 +8,8 @@
 #include "cost/setting.h"
 
 /**
- * Add to `cost` what one of c context ranks sends in a pass of n layers of a kind. For a slice [a, b), widths
- * over TP:
+ * Add to `cost` what one of c context ranks sends in a pass of n layers of a kind. For a slice [a, b), widths over TP:
+ * q of queries, o of attention's output, k of keys and of values. With latent attention k is the mean of these two.
  *
  * 1. ring: keys and values of the whole prefix go round, except the rank's own. They have (c - 1)/c b x 4k/TP bytes in
  *    c - 1 steps. Backward it is twice that, with their gradients.
@@ -17,9 +17,9 @@
  *    step brings them home.
  * 3. all-gather: b x 4k/TP bytes are gathered before attention. Backward they are gathered again, and their gradients
  *    are reduce-scattered.
- * 4. ulysses: queries, keys, values and attention's output go by all-to-alls. They have (b - a)/c x (2q + 2k) x 2/TP
- *    bytes, and (c - 1)/c of them leave the rank. Backward is the same. If c TP exceeds the number of key and value
- *    heads, k counts once for each copy of a head.
+ * 4. ulysses: queries, keys, values and attention's output go by all-to-alls. They have (b - a)/c x (q + 2k + o) x
+ *    2/TP bytes, and (c - 1)/c of them leave the rank. Backward is the same. If c TP exceeds the number of key and
+ *    value heads, k counts once for each copy of a head.
  * 5. Padding is sent like a sample of its own. A slice of a padded micro-batch counts its own padding only.
  * 6. A window changes none of it. A gather brings all keys, and a ring has no windows: Transformer Engine refuses them
  *    unless cp_comm_type is a2a or all_gather (attn_forward_func_with_cp in context_parallel.py of
@@ -65,9 +65,9 @@ struct cost_exchange {
  * Bytes of a layer over TP, with T tokens of the micro-batch's slices and S the keys that they see, without a window
  * the sum of their ends (bf16, log-sum-exp in fp32):
  *
- *   forward   out 2q T + 4k share S (queries; keys and values)     back 2q T + 4n T (output; log-sum-exp)
- *   backward  out 4q T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys and
- *             values), back 2q T + 4k share S (their gradients)
+ *   forward   out 2q T + 4k share S (queries; keys and values)     back 2o T + 4n T (output; log-sum-exp)
+ *   backward  out (2q + 2o) T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys
+ *             and values), back 2q T + 4k share S (gradients of queries, keys and values)
  *
  * 1. A backward that computes attention again exchanges it again. In those layers it also sends the forward's bytes.
  * 2. Layers take turns, so one layer's messages are held at a time. docs/model.md, Activations and working memory, says

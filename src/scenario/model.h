@@ -150,13 +150,19 @@ static inline int64_t model_value_head(const struct model *model, int32_t kind)
     return width > 0 ? width : model_head_width(model, kind);
 }
 
+/** Return the width of a head's queries, and of its keys. */
+static inline int64_t model_key_head(const struct model *model, int32_t kind)
+{
+    return model_head_width(model, kind) + model->kinds[kind].rope_width;
+}
+
 /** Return the width of a token's queries: q = n d, usually h. */
 static inline int64_t model_query_width(const struct model *model, int32_t kind)
 {
-    return (model_head_width(model, kind) + model->kinds[kind].rope_width) * model->kinds[kind].heads;
+    return model_key_head(model, kind) * model->kinds[kind].heads;
 }
 
-/** Return the width of a token's attention output, which is q without latent attention. */
+/** Return the width of a token's attention output: o = n v, which is q without latent attention. */
 static inline int64_t model_output_width(const struct model *model, int32_t kind)
 {
     return model_value_head(model, kind) * model->kinds[kind].heads;
@@ -165,7 +171,7 @@ static inline int64_t model_output_width(const struct model *model, int32_t kind
 /** Return the mean width of a head's keys and values. */
 static inline int64_t model_attention_head(const struct model *model, int32_t kind)
 {
-    return (model_head_width(model, kind) + model->kinds[kind].rope_width + model_value_head(model, kind)) / 2;
+    return (model_key_head(model, kind) + model_value_head(model, kind)) / 2;
 }
 
 /** Return the width of a token's keys, and of its values: k = g d. With latent attention it is the mean of both. */
