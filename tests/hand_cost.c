@@ -53,7 +53,7 @@ struct cost_micro_batch hand_toy_micro_batch(enum recompute recompute)
 
 double hand_gemm_s(const struct device *device, double m, double n, double k)
 {
-    return cost_kernel_gemm_s(device, &(struct cost_gemm){1, m, n, k, 0, PRECISION_BF16});
+    return cost_kernel_gemm_s(device, &(struct cost_gemm){1, m, n, k, 0, PRECISION_BF16, DEVICE_SEQUENTIAL});
 }
 
 double hand_blocks_s(const struct cost_setting *setting, enum pass pass, const struct cost_micro_batch *micro_batch)

@@ -62,7 +62,7 @@ class Configurations(unittest.TestCase):
                    "meta-llama/Llama-4-Scout-17B-16E": "llama-4-scout", "meta-llama/Llama-4-Maverick-17B-128E": "llama-4-maverick",
                    "zai-org/GLM-4.5": "glm-4.5", "allenai/OLMoE-1B-7B-0924": "olmoe-1b-7b"}
         self.assertLessEqual(set(shipped), {model["hub"] for model in MODELS})
-        defaults = {"head_width": 0, "biases": False, "dropout": False, "norms": 2, "norm": "rmsnorm", "mtp_layers": 0}
+        defaults = {"head_width": 0, "biases": False, "dropout": False, "norms": 2, "norm": "rmsnorm", "mtp_layers": 0, "router_groups": 1, "top_groups": 1}
         for model in MODELS:
             if model["hub"] not in shipped:
                 continue

@@ -234,10 +234,12 @@ TEST(cost_kernel_gemm_s__shares_waves_in_a_batch)
     device.multiprocessors = 132;
     device.gemm[PRECISION_BF16].wave = 1;
     device.gemm[PRECISION_BF16].small_tile = 10;
-    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0, PRECISION_BF16}),
-                hand_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
-    CHECK_CLOSE(cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0, PRECISION_BF16}),
-                2 * hand_gemm_s(&device, 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(
+        cost_kernel_gemm_s(&device, &(struct cost_gemm){16, 128, 256, 1000, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+        hand_gemm_s(&device, 16 * 128, 256, 1000), 1e-14);
+    CHECK_CLOSE(
+        cost_kernel_gemm_s(&device, &(struct cost_gemm){133, 128, 256, 1000, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+        2 * hand_gemm_s(&device, 128, 256, 1000), 1e-14);
 }
 
 /* Return the seconds that three GEMMs of queries (2 columns), keys and values (1 each) take beyond one of 4 columns,

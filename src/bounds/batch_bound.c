@@ -8,6 +8,7 @@
 #include "cost/attention.h"
 #include "cost/communication.h"
 #include "cost/context.h"
+#include "cost/dispatch.h"
 #include "cost/layer.h"
 #include "cost/pass.h"
 #include "dag/dag.h"
@@ -82,11 +83,11 @@ static double exposed_s(const struct cost_setting *setting, const struct layer *
     return seconds;
 }
 
-/* Return the seconds in which a layer's tokens go to their experts and back, with all tokens in one message each. */
+/* Return the seconds in which a layer's tokens go to their experts and back, with all tokens in one message each. 0 if
+ * kernels may hide them. */
 static double dispatches_s(const struct cost_setting *setting, int32_t kind, double tokens, enum pass pass)
 {
-    double sent_bytes;
-    return pass == PASS_WEIGHT ? 0 : 2 * cost_dispatch_s(setting, kind, tokens, &sent_bytes);
+    return pass == PASS_WEIGHT || setting->ep_overlap ? 0 : cost_dispatch_both(setting, kind, tokens).seconds;
 }
 
 /* Return the seconds of one stage's layers in one pass on all tokens, without attention. */

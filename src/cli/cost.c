@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cost/activation.h"
 #include "cost/communication.h"
+#include "cost/dispatch.h"
 #include "cost/pass.h"
 #include "document/quantity.h"
 #include "document/schema_text.h"
@@ -142,16 +143,11 @@ static bool check_experts(const struct arguments *arguments, const struct questi
         return ep == 1 || error_set(err, "--ep: %" PRId64 ", but model %s has no experts; allowed: 1", ep, model->name);
     if (tp > 1 && !arguments->sequence_parallel)
         return error_set(err, "--sequence-parallel: off, but with experts --tp above 1 needs on, as in Megatron-LM");
-    if (ep % tp != 0)
-        return error_set(err,
-                         "--ep: %" PRId64 " is no multiple of --tp = %" PRId64
-                         "; experts that tensor-parallel GPUs split, or hold several times, are not modelled",
-                         ep, tp);
     if (!layout_shares_experts(model, &plan))
         return error_set(err,
-                         "--ep: %" PRId64 " must divide the experts of each layer of %s, and be a multiple or a "
-                         "divisor of --tp x --cp = %" PRId64,
-                         ep, model->name, tp * cp);
+                         "--ep: %" PRId64 "; allowed: divisors of the experts of each layer of %s that are multiples "
+                         "or divisors of --tp = %" PRId64 " and of --tp x --cp = %" PRId64,
+                         ep, model->name, tp, tp * cp);
     return ep <= gpus ||
            error_set(err, "--ep: %" PRId64 " exceeds the %" PRId64 " GPUs of %s", ep, gpus, question->platform.name);
 }
@@ -272,10 +268,11 @@ static int32_t list_exchanges(const struct question *question, int32_t kind, enu
                                            {"gradients to experts", "gradients of experts back"}};
     if (question->model.kinds[kind].experts == 0 || pass == PASS_WEIGHT)
         return 0;
-    double bytes, tokens = cost_micro_batch_tokens(&question->micro_batch),
-                  seconds = cost_dispatch_s(&question->setting, kind, tokens, &bytes);
-    for (int32_t i = 0; i < 2; i++)
-        exchanges[i] = (struct exchange){names[pass != PASS_FORWARD][i], bytes, seconds};
+    double tokens = cost_micro_batch_tokens(&question->micro_batch);
+    for (enum cost_way way = COST_TO_EXPERTS; way < COST_N_WAYS; way++) {
+        const struct cost_dispatch cost = cost_dispatch_of(&question->setting, kind, tokens, way);
+        exchanges[way] = (struct exchange){names[pass != PASS_FORWARD][way], cost.sent_bytes, cost.seconds};
+    }
     return 2;
 }
 

@@ -107,7 +107,7 @@ static void say_experts(const struct point_view *view, FILE *file)
     const struct model_kind *experts = first_kind(&scenario->model, true);
     if (experts == NULL)
         return;
-    say_if(file, scenario->expert_gemms == SCENARIO_EXPERTS_GROUPED,
+    say_if(file, scenario->expert_gemms == DEVICE_GROUPED,
            "No flag names expert_gemms grouped. --moe-grouped-gemm runs the GEMMs on several streams.");
     say_if(file, scenario->expert_imbalance <= 1,
            "The plan counts balanced routing, which --moe-router-force-load-balancing makes in benchmarks.");
@@ -293,7 +293,12 @@ static void print_experts(const struct point_view *view, FILE *file)
         number(file, "--moe-shared-expert-intermediate-size", experts->shared_ffn);
     if (first_kind(model, false) != NULL)
         print_layer_frequency(model, file);
-    flag_if(file, view->scenario->expert_gemms != SCENARIO_EXPERTS_SEQUENTIAL, "--moe-grouped-gemm");
+    if (model->router_groups > 1) {
+        number(file, "--moe-router-num-groups", model->router_groups);
+        number(file, "--moe-router-group-topk", model->top_groups);
+    }
+    flag_if(file, view->scenario->expert_gemms != DEVICE_SEQUENTIAL, "--moe-grouped-gemm");
+    flag_if(file, view->scenario->fused.permute, "--moe-permute-fusion");
     flag_if(file, true, dispatchers[communication->dispatcher]);
     flag_if(file, communication->ep_overlap, "--overlap-moe-expert-parallel-comm");
     if (plan->capacity_factor > 0)

@@ -371,30 +371,30 @@ static void add_unfused_forward(struct cost_kernels *kernels, const struct devic
 {
     const double element = precision_bytes(b->precision), mask = 1;
     kernel_add_gemms(kernels, device, "attention scores",
-                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision, DEVICE_SEQUENTIAL});
     kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 2 * element * b->scores);
     if (b->dropout)
         kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout",
                                 (2 * element + mask) * b->scores);
     kernel_add_gemms(kernels, device, "attention output",
-                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision, DEVICE_SEQUENTIAL});
 }
 
 static void add_unfused_backward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)
 {
     const double element = precision_bytes(b->precision), mask = 1;
     kernel_add_gemms(kernels, device, "attention output's gradient",
-                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->keys, b->head_dim, 0, b->precision, DEVICE_SEQUENTIAL});
     kernel_add_gemms(kernels, device, "attention values' gradient",
-                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
+                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision, DEVICE_SEQUENTIAL});
     if (b->dropout)
         kernel_add_memory_bound(kernels, device, DEVICE_ACTIVATION, "attention dropout",
                                 (2 * element + mask) * b->scores);
     kernel_add_memory_bound(kernels, device, DEVICE_NORM, "attention softmax", 3 * element * b->scores);
     kernel_add_gemms(kernels, device, "attention queries' gradient",
-                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision});
+                     (struct cost_gemm){b->n, b->queries, b->head_dim, b->keys, 0, b->precision, DEVICE_SEQUENTIAL});
     kernel_add_gemms(kernels, device, "attention keys' gradient",
-                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision});
+                     (struct cost_gemm){b->n, b->keys, b->head_dim, b->queries, 0, b->precision, DEVICE_SEQUENTIAL});
 }
 
 static void add_unfused(const struct cost_setting *setting, int32_t kind, enum pass pass,

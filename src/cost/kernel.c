@@ -79,20 +79,33 @@ static double positions(const struct device *device, const struct device_gemm *c
     return (square < long_tile ? square : long_tile) * (double)device->multiprocessors;
 }
 
+/** Return the curve of a GEMM, and the share of the memory's bandwidth of its operands. */
+static struct device_gemm gemm_curve(const struct device *device, const struct cost_gemm *gemm, double *memory)
+{
+    const struct device_expert_curve *experts = &device->experts.gemm[gemm->experts];
+    struct device_gemm curve = device->gemm[gemm->precision];
+    curve.efficiency *= experts->efficiency > 0 ? experts->efficiency : 1;
+    curve.launch_s = experts->launch_s > 0 ? experts->launch_s : curve.launch_s;
+    curve.epilogue = experts->epilogue > 0 ? experts->epilogue : curve.epilogue;
+    *memory = experts->memory > 0 ? experts->memory : device->memory_share[DEVICE_COPY];
+    return curve;
+}
+
 double cost_kernel_gemm_s(const struct device *device, const struct cost_gemm *gemm)
 {
-    const struct device_gemm *curve = &device->gemm[gemm->precision];
+    double memory;
+    const struct device_gemm curve = gemm_curve(device, gemm, &memory);
     double batch = gemm->batch, m = gemm->m, n = gemm->n, k = gemm->k, bytes = precision_bytes(gemm->precision);
     if (batch <= 0 || m <= 0 || n <= 0 || k <= 0)
         return 0;
     double peak_flop_per_s = device->peak_flop_per_s[gemm->precision];
-    double work_s = 2 * k * positions(device, curve, batch, m, n) / (peak_flop_per_s * curve->efficiency);
-    double copy_bytes_per_s = device->hbm_bytes_per_s * device->memory_share[DEVICE_COPY];
+    double work_s = 2 * k * positions(device, &curve, batch, m, n) / (peak_flop_per_s * curve.efficiency);
+    double copy_bytes_per_s = device->hbm_bytes_per_s * memory;
     double input_s = bytes * batch * (m * k + n * k) / copy_bytes_per_s, outputs = batch * m * n;
-    double output_s = gemm->sum_bytes > 0 && curve->sum > 0
-                          ? gemm->sum_bytes * outputs / (device->hbm_bytes_per_s * curve->sum)
+    double output_s = gemm->sum_bytes > 0 && curve.sum > 0
+                          ? gemm->sum_bytes * outputs / (device->hbm_bytes_per_s * curve.sum)
                           : bytes * outputs / copy_bytes_per_s;
-    return curve->launch_s + fmax(work_s + curve->epilogue * output_s, input_s + output_s);
+    return curve.launch_s + fmax(work_s + curve.epilogue * output_s, input_s + output_s);
 }
 
 bool cost_gemm_extrapolates(const struct device *device, const struct cost_gemm *gemm)
@@ -159,5 +172,6 @@ double cost_attention_s(const struct device *device, enum device_attention kerne
 
 double cost_memory_bound_s(const struct device *device, enum device_memory_kind kind, double bytes)
 {
-    return bytes > 0 ? bytes / (device->hbm_bytes_per_s * device->memory_share[kind]) + device->launch_s : 0;
+    double share = device->memory_share[kind] > 0 ? device->memory_share[kind] : device->memory_share[DEVICE_COPY];
+    return bytes > 0 ? bytes / (device->hbm_bytes_per_s * share) + device->launch_s : 0;
 }

@@ -14,6 +14,7 @@ enum cost_family { COST_GEMM, COST_ATTENTION, COST_MEMORY_BOUND, COST_COLLECTIVE
 struct cost_gemm {
     double batch, m, n, k, sum_bytes;
     enum precision precision;
+    enum device_expert_gemms experts; /* DEVICE_SEQUENTIAL: it is no GEMM of experts, or one of them by itself */
 };
 
 enum { COST_ATTENTION_TILE = 128 }; /* queries of a tile, backward keys */

@@ -287,15 +287,32 @@ static struct layer_op *add_expert_gemm(struct layer *layer, const struct cost_s
     return op;
 }
 
+/** Add the biases of down projections, which Megatron-Core adds expert by expert behind the GEMMs: the product with the
+ * token's weight, the sum, and a copy that joins all experts. */
+static void add_expert_biases(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
+                              double rows)
+{
+    double element = w->half * w->h * rows;
+    int32_t copies = (int32_t)layer->ops[layer->n_ops - 1].copies;
+    if (w->biases && setting->expert_gemms == DEVICE_MULTI_STREAM)
+        count(add_memory_bound(layer, "biases of experts", DEVICE_COPY, 6 * element, 8 * element), 2 * copies,
+              4 * copies);
+}
+
 /** Add the routed experts. A token is copied for each expert that computes it, and the copies are added up behind. */
 static void add_routed_experts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     const struct model_kind *kind = &setting->model->kinds[layer->kind];
     const double map = 4, share = 1.0 / cost_sequence_ranks(setting);
     const int32_t split = cost_expert_tensor(setting); /* each of them has the tokens of all */
+    bool single = setting->single & COST_SINGLE_PERMUTE;
+    enum device_memory_kind sums = single ? DEVICE_SCATTER : DEVICE_PERMUTE;
     double rows = share * (double)kind->top_k * cost_expert_load(setting) * split, inner = (double)kind->ffn / split;
     double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows / split);
-    add_memory_bound(layer, "tokens permuted", DEVICE_COPY, moved, moved)->kept_bytes = w->half * w->h * rows;
+    count(add_memory_bound(layer, "tokens permuted", DEVICE_PERMUTE, moved, single ? 0 : moved), 6, 4)->kept_bytes =
+        w->half * w->h * rows;
+    if (single)
+        add_memory_bound(layer, "gradients of permuted tokens summed", DEVICE_SCATTER, 0, moved);
 
     add_expert_gemm(layer, setting, w, expert_names.up, rows)->kept_bytes = w->half * up * rows;
     struct layer_op *op = add_memory_bound(layer, expert_names.activation, DEVICE_ACTIVATION,
@@ -304,7 +321,8 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
     op->list = RECOMPUTE_MOE_ACT;
     op->work_bytes = w->half * (up + inner) * rows;
     add_expert_gemm(layer, setting, w, expert_names.down, rows);
-    add_memory_bound(layer, "tokens put back", DEVICE_COPY, moved, moved)->kept_bytes =
+    add_expert_biases(layer, setting, w, rows);
+    count(add_memory_bound(layer, "tokens put back", sums, moved, moved), 3, 3)->kept_bytes =
         map * share * (double)kind->top_k;
 }
 
@@ -318,6 +336,12 @@ static void add_experts(struct layer *layer, const struct cost_setting *setting,
     op->vectors = w->biases ? op->out : 0;
     op->kept_bytes = (w->full + mask) * op->out * share; /* scores, and the experts that were chosen */
     op->shared = kind->shared_ffn > 0 ? w->h : 0;
+    const struct device_experts *measured =
+        setting->device != NULL ? &setting->device->experts : &(struct device_experts){0};
+    double scores = measured->router_token_bytes + measured->router_expert_bytes * op->out;
+    count(add_memory_bound(layer, "scores and experts of tokens", DEVICE_COPY, scores * share,
+                           2 * w->full * op->out * share),
+          14, 5);
     if (kind->shared_ffn > 0) {
         struct widths shared = *w;
         shared.f = (double)kind->shared_ffn / setting->tensor;
@@ -538,12 +562,6 @@ double layer_active_parameters(const struct cost_setting *setting, const struct 
     return parameters;
 }
 
-double layer_dispatch_bytes(const struct cost_setting *setting, int32_t kind)
-{
-    double copies = (double)setting->model->kinds[kind].top_k * cost_expert_load(setting);
-    return copies * cost_sequence_width(setting) * cost_precisions(setting).wire;
-}
-
 int64_t layer_matrix_parameters(const struct model *model, int32_t kind)
 {
     const struct cost_setting whole = {.model = model, .tensor = 1};
@@ -575,21 +593,25 @@ double cost_added_bytes(const struct cost_setting *setting, bool first)
 
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
 {
-    return (struct cost_gemm){1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision};
+    return (struct cost_gemm){
+        1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision, DEVICE_SEQUENTIAL};
 }
 
 static struct cost_gemm forward_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
 {
-    return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, setting->precision};
+    return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL};
 }
 
-/** Append the GEMMs of an operator in one pass. Several copies run one after the other. */
+/** Append the GEMMs of an operator in one pass. Several copies run one after the other, or as one kernel. */
 static void add_products(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer_op *op,
                          enum pass pass, struct cost_gemm gemm)
 {
     int32_t n = kernels->n;
+    gemm.experts = op->of_experts ? (enum device_expert_gemms)setting->expert_gemms : DEVICE_SEQUENTIAL;
+    bool grouped = gemm.experts == DEVICE_GROUPED;
+    gemm.batch = grouped ? op->copies : 1;
     kernel_add_gemms(kernels, setting->device, op->name[pass], gemm);
-    kernel_repeat(kernels, n, op->copies);
+    kernel_repeat(kernels, n, grouped ? 1 : op->copies);
 }
 
 void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
@@ -604,11 +626,11 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
             add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
             add_products(kernels, setting, op, PASS_BACKWARD,
-                         (struct cost_gemm){1, rows, op->in, op->out, 0, setting->precision});
+                         (struct cost_gemm){1, rows, op->in, op->out, 0, setting->precision, DEVICE_SEQUENTIAL});
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
             add_products(kernels, setting, op, PASS_WEIGHT, layer_weight_gemm(setting, op, tokens));
         if ((pass == PASS_BACKWARD || pass == PASS_WEIGHT) && op->vectors > 0)
-            kernels->kernel[kernels->n - 1].launches++; /* the bias's gradient */
+            kernels->kernel[kernels->n - 1].launches += op->copies; /* the biases' gradients */
     }
 }
 
@@ -647,8 +669,9 @@ void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *s
         if (op->kind == LAYER_GEMM && layer_repeats(op, list))
             add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
         if (op->kind == LAYER_GEMM && alternates(op, list) && op->alternate.out > 0)
-            kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
-                             (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, setting->precision});
+            kernel_add_gemms(
+                kernels, setting->device, op->name[PASS_FORWARD],
+                (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL});
     }
 }
 
@@ -661,7 +684,7 @@ void layer_add_ends(struct cost_kernels *kernels, const struct cost_setting *set
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
         if (op->is_end && op->kind == LAYER_GEMM)
             kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
-                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision});
+                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL});
     }
 }
 

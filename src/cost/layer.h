@@ -127,10 +127,6 @@ double cost_sum_bytes(const struct cost_setting *setting);
  */
 double cost_added_bytes(const struct cost_setting *setting, bool first);
 
-/** Return the bytes that a rank sends to experts, all copies of a token together, its own experts included. It is 0 for
- * a layer without experts. */
-double layer_dispatch_bytes(const struct cost_setting *setting, int32_t kind);
-
 /** Return the columns of the tensor that TP ranks gather before a column-split GEMM, or reduce behind a row-split one.
  */
 static inline double layer_split_width(const struct layer_op *op)

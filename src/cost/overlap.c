@@ -56,7 +56,8 @@ static enum overlap_extent tensor_extent(const struct cost_setting *setting)
 double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
 {
     double rows = tokens / setting->tensor;
-    double gemm_s = sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, setting->precision});
+    double gemm_s =
+        sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
     enum cost_route route = setting->tensor > platform_nvlink_domain(setting->platform) ? COST_NIC : COST_NVLINK;
     double copy_s = cost_of_transfer(setting, route, activation_bytes(setting, rows, k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
@@ -69,7 +70,8 @@ double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens,
     left.peak_flop_per_s[setting->precision] *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
-    double gemm_s = sustained_gemm_s(&left, (struct cost_gemm){1, rows, n, k, 0, setting->precision});
+    double gemm_s =
+        sustained_gemm_s(&left, (struct cost_gemm){1, rows, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
     double bytes = activation_bytes(setting, rows, n);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
@@ -102,7 +104,8 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
         exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
         exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, tokens, n, k) -
-                    sustained_gemm_s(setting->device, (struct cost_gemm){1, tokens, n, k, 0, setting->precision});
+                    sustained_gemm_s(setting->device,
+                                     (struct cost_gemm){1, tokens, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
     add(sum, setting, kind, bytes, exposed_s);
 }
 
@@ -130,7 +133,7 @@ static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *s
 static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting,
                                 const struct layer_op *op, enum pass pass, double tokens)
 {
-    const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision};
+    const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision, DEVICE_SEQUENTIAL};
     double bytes = activation_bytes(setting, tokens, layer_split_width(op));
     if (pass == PASS_WEIGHT)
         add_exposed(sum, setting, DEVICE_ALL_GATHER, bytes);

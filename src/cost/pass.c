@@ -4,6 +4,7 @@
 #include "cost/attention.h"
 #include "cost/communication.h"
 #include "cost/context.h"
+#include "cost/dispatch.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
 
@@ -78,28 +79,38 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
-double cost_dispatch_s(const struct cost_setting *setting, int32_t kind, double tokens, double *sent_bytes)
+/** Add the launches behind the host's wait for the number of tokens of each expert, in a forward. The GPU has nothing to
+ * do until it reaches the GEMMs of experts. Padded experts have as many tokens as they may. */
+static void add_wait_for_counts(struct cost_pass *cost, const struct cost_setting *setting, int32_t n)
 {
-    struct cost_setting apart = *setting;
-    double wire_bytes = 0, bytes = layer_dispatch_bytes(setting, kind) * tokens;
-    int32_t ep = cost_ep(setting), split = cost_expert_tensor(setting);
-    double sent = bytes * (ep - 1) / ep;
-    apart.tensor = split; /* ranks with the same part of experts are neighbours otherwise */
-    *sent_bytes = sent + bytes * (split - 1);
-    return (sent > 0 ? cost_all_to_all_s(&apart, sent, ep, &wire_bytes) : 0) +
-           cost_collective_s(setting, DEVICE_ALL_GATHER, bytes * split, split);
+    enum { PERMUTE = 7, DISPATCH = 1 }; /* launches: of the permutation in layer.c, of the tokens' way */
+    const double host_s = setting->host.layer_kernel.host_s;
+    if (setting->padded_capacity <= 0)
+        add_launches(cost, (struct cost_launch){host_s, host_s}, n * (PERMUTE + DISPATCH));
 }
 
-/** Add the all-to-alls that bring a run's tokens to their experts and back: two forward, two backward. */
+/** Add the ways of a run's tokens to their experts and back, behind its kernels. Beside another micro-batch's kernels,
+ * as long as these, they only slow them down. */
 static void add_dispatch(struct cost_pass *cost, const struct cost_setting *setting, enum pass pass, double tokens)
 {
     const struct cost_run *run = &setting->runs[0];
-    double sent, seconds = cost_dispatch_s(setting, run->kind, tokens, &sent);
-    if (pass == PASS_WEIGHT || sent <= 0)
+    if (pass == PASS_WEIGHT || setting->model->kinds[run->kind].experts == 0)
         return;
-    cost->expert_s += 2 * run->n * seconds;
-    cost->expert_bytes += 2 * run->n * sent;
+    const struct cost_dispatch both = cost_dispatch_both(setting, run->kind, tokens);
+    double seconds = run->n * both.seconds;
+    if (both.sent_bytes <= 0)
+        return;
+    if (setting->ep_overlap) {
+        const struct overlap_kernels kernels = {cost->kernels_s, cost->product_s};
+        enum overlap_extent extent = both.nic_bytes > 0 ? OVERLAP_OVER_DOMAINS : OVERLAP_IN_DOMAIN;
+        seconds = overlap_beside_s(setting->device, extent, kernels, seconds) - kernels.all_s;
+    }
+    cost->expert_s += seconds;
+    cost->expert_bytes += run->n * both.sent_bytes;
+    cost->expert_nic_bytes += run->n * both.nic_bytes;
     add_launches(cost, setting->host.layer_kernel, 2 * run->n);
+    if (pass == PASS_FORWARD)
+        add_wait_for_counts(cost, setting, run->n);
 }
 
 /** Add a run's layers without their attention. */
@@ -260,9 +271,9 @@ static void add_chunked_gemms(struct cost_kernels *kernels, const struct cost_se
     if (pass != PASS_FORWARD || tokens <= 0)
         return;
     double n = tokens / chunk, sum = 2 * cost_precisions(setting).activation;
-    const struct cost_gemm gemms[] = {{n, chunk, head->out, head->in, 0, setting->precision},
-                                      {n, chunk, head->in, head->out, 0, setting->precision},
-                                      {n, head->in, head->out, chunk, sum, setting->precision}};
+    const struct cost_gemm gemms[] = {{n, chunk, head->out, head->in, 0, setting->precision, DEVICE_SEQUENTIAL},
+                                      {n, chunk, head->in, head->out, 0, setting->precision, DEVICE_SEQUENTIAL},
+                                      {n, head->in, head->out, chunk, sum, setting->precision, DEVICE_SEQUENTIAL}};
     for (int32_t i = 0; i < (int32_t)(sizeof gemms / sizeof *gemms); i++) {
         kernel_add_gemms(kernels, device, head->name[i], gemms[i]);
         kernels->kernel[kernels->n - 1].launches = kernel_whole_above(n);

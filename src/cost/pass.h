@@ -103,11 +103,6 @@ struct cost_backward {
 void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting, bool first, enum pass pass,
                      const struct cost_micro_batch *micro_batch, const struct cost_backward *backward);
 
-/** Return the seconds of one all-to-all of a layer of a kind that brings a rank's tokens to their experts, or back. It
- * is 0 for a layer without experts, or if each rank has all of them.
- * @param sent_bytes  takes the bytes that a rank sends */
-double cost_dispatch_s(const struct cost_setting *setting, int32_t kind, double tokens, double *sent_bytes);
-
 /** Return whether a pass repeats the forward of whole layers. cost_setting_again has these layers. */
 bool cost_repeats(enum pass pass, const struct cost_micro_batch *micro_batch);
 

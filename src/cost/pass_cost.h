@@ -16,12 +16,13 @@ struct cost_pass {
     double tensor_bytes; /* bytes that a TP rank sends in all of them, including the hidden ones */
     double
         shard_s; /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), in no other field */
-    double shard_bytes;  /* bytes that a rank sends in all of them, including the hidden ones */
-    double expert_s;     /* tokens to experts and back, in no other field */
-    double expert_bytes; /* bytes that a rank sends for it */
-    double ring_bytes;   /* bytes that a CP rank sends to others (ring: to the next one): cost/context.h */
-    int32_t ring_steps;  /* messages of the ring one after the other, for its latency: context - 1 in each layer */
-    double context_s;    /* collectives of CP in place of a ring, which run before attention; in no other field */
+    double shard_bytes;      /* bytes that a rank sends in all of them, including the hidden ones */
+    double expert_s;         /* tokens to experts and back, in no other field */
+    double expert_bytes;     /* bytes that a rank sends for it */
+    double expert_nic_bytes; /* of them through its NIC, over the link's efficiency */
+    double ring_bytes;       /* bytes that a CP rank sends to others (ring: to the next one): cost/context.h */
+    int32_t ring_steps;      /* messages of the ring one after the other, for its latency: context - 1 in each layer */
+    double context_s;        /* collectives of CP in place of a ring, which run before attention; in no other field */
     double context_wire_bytes; /* bytes of these through a rank's NIC (over the link's efficiency); 0: none leaves its
                                   node */
     double boundary_bytes;     /* bytes to the next (backward: previous) stage, per TP and CP rank; without sequence

@@ -11,7 +11,13 @@ struct cost_run {
 };
 
 /** Operators that run as single operations or GEMMs. Names are those of struct scenario_fused. */
-enum cost_single { COST_SINGLE_NORM = 1, COST_SINGLE_ROTATION = 2, COST_SINGLE_QKV = 4, COST_SINGLE_GATE_UP = 8 };
+enum cost_single {
+    COST_SINGLE_NORM = 1,
+    COST_SINGLE_ROTATION = 2,
+    COST_SINGLE_QKV = 4,
+    COST_SINGLE_GATE_UP = 8,
+    COST_SINGLE_PERMUTE = 16
+};
 
 /** Host's time of one launch, and the part of it for which the GPU waits whatever it has to do [s]. */
 struct cost_launch {
@@ -76,7 +82,7 @@ struct cost_setting {
     int32_t recompute_layers; /* layers of a virtual stage that recompute under full recomputation; 0: all */
     int32_t expert_ranks;     /* neighbours that hold all experts once: EP x TP of experts; 0 counts as 1 */
     int32_t expert_tensor;    /* ranks that split each expert; 0 counts as 1 */
-    int32_t expert_gemms;     /* enum scenario_expert_gemms */
+    int32_t expert_gemms;     /* enum device_expert_gemms */
     int32_t dispatcher;       /* enum scenario_dispatcher */
     int32_t ep_overlap;       /* 1: tokens go to experts beside kernels of another micro-batch */
 };

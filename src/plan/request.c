@@ -24,7 +24,8 @@ double request_planned_bytes(const struct scenario *scenario, const struct scena
 static enum cost_single single_of(const struct scenario_fused *fused)
 {
     return (enum cost_single)((fused->norm ? 0 : COST_SINGLE_NORM) | (fused->rotation ? 0 : COST_SINGLE_ROTATION) |
-                              (fused->qkv ? 0 : COST_SINGLE_QKV) | (fused->gate_up ? 0 : COST_SINGLE_GATE_UP));
+                              (fused->qkv ? 0 : COST_SINGLE_QKV) | (fused->gate_up ? 0 : COST_SINGLE_GATE_UP) |
+                              (fused->permute ? 0 : COST_SINGLE_PERMUTE));
 }
 
 /** Return the host's time of launches. A graph of a layer has one launch and a time for each kernel. */

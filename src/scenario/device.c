@@ -56,6 +56,25 @@
         SHARE("rings." name ".share_alone", "share of the fabric's efficiency with one GPU on each node",              \
               ring[index].share_alone)
 
+#define EXPERT_GEMMS(name, index)                                                                                      \
+    KEY("experts." name ".efficiency", "-", 0, 1, "0", "share of gemm.efficiency; 0: all of it",                       \
+        experts.gemm[index].efficiency),                                                                               \
+        KEY("experts." name ".launch_s", "s", 0, 1, "0", "start and drain of a kernel; 0: gemm.launch_s",              \
+            experts.gemm[index].launch_s),                                                                             \
+        KEY("experts." name ".memory", "-", 0, 1, "0", "share of hbm_bytes_per_s; 0: memory.copy",                     \
+            experts.gemm[index].memory),                                                                               \
+        KEY("experts." name ".epilogue", "-", 0, 1, "0",                                                               \
+            "share of writing the output that products do not hide; 0: gemm.epilogue", experts.gemm[index].epilogue)
+#define DISPATCH(name, way)                                                                                            \
+    KEY("experts.deepep." name ".latency_s", "s", 0, 1, "0", "latency in an NVLink domain",                            \
+        experts.deepep[way].latency_s),                                                                                \
+        KEY("experts.deepep." name ".nvlink", "-", 0, 1, "0", "share of NVLink's bandwidth in a domain",               \
+            experts.deepep[way].nvlink),                                                                               \
+        KEY("experts.deepep." name ".nodes_latency_s", "s", 0, 1, "0", "latency over several domains",                 \
+            experts.deepep[way].nodes_latency_s),                                                                      \
+        KEY("experts.deepep." name ".forward", "-", 0, 1, "0",                                                         \
+            "share of NVLink's bandwidth at which a domain passes tokens on", experts.deepep[way].forward)
+
 static const struct schema_key sheet[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the device", FIELD(name)},
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
@@ -114,6 +133,23 @@ static const struct schema_key training[] = {
      FIELD(training.persistent_gemms)},
     PROTOCOL("simple", DEVICE_SIMPLE),
     PROTOCOL("ll128", DEVICE_LL128),
+    EXPERT_GEMMS("multi_stream", DEVICE_MULTI_STREAM),
+    EXPERT_GEMMS("grouped", DEVICE_GROUPED),
+    KEY("experts.permute", "-", 0, 1, "0",
+        "share of hbm_bytes_per_s at which tokens are brought into the order of experts; 0: memory.copy",
+        memory_share[DEVICE_PERMUTE]),
+    KEY("experts.scatter", "-", 0, 1, "0", "share of hbm_bytes_per_s of atomic sums of tokens; 0: memory.copy",
+        memory_share[DEVICE_SCATTER]),
+    KEY("experts.router.token", "bytes", 0, 1e6, "0", "bytes of a token that the kernels of its scores move",
+        experts.router_token_bytes),
+    KEY("experts.router.expert", "bytes", 0, 1e6, "0", "bytes of each of its scores that they move",
+        experts.router_expert_bytes),
+    DISPATCH("dispatch", 0),
+    DISPATCH("combine", 1),
+    KEY("experts.deepep.nic", "-", 0, 1, "0", "share of the NIC's bandwidth; 0: DeepEP was not measured",
+        experts.deepep_nic),
+    KEY("experts.hybrid_ep.nic", "-", 0, 1, "0", "share of the NIC's bandwidth; 0: HybridEP was not measured",
+        experts.hybrid_ep_nic),
 };
 
 static const struct schema_key curves[] = {

@@ -37,6 +37,7 @@ enum device_attention {
  * - GELU, and the kernels that compilers make of SwiGLU
  * - the loss
  * - copies: all other element-wise kernels and the optimizer
+ * - tokens brought into the order of experts and back, by one kernel or a gather; by atomic sums
  */
 enum device_memory_kind {
     DEVICE_NORM,
@@ -45,6 +46,8 @@ enum device_memory_kind {
     DEVICE_GELU,
     DEVICE_LOSS,
     DEVICE_COPY,
+    DEVICE_PERMUTE,
+    DEVICE_SCATTER,
     DEVICE_N_MEMORY
 };
 
@@ -168,6 +171,38 @@ struct device_training {
     double flash1;   /* extra time of flash1 over flash2, as a share */
 };
 
+/**
+ * How the GEMMs of a rank's experts run:
+ * - sequential: one after the other, as other GEMMs do
+ * - multi_stream: one after the other, but launched on several streams, which hides launches (Transformer Engine)
+ * - grouped: in one kernel, whose waves they share (torch._grouped_mm)
+ */
+enum device_expert_gemms { DEVICE_SEQUENTIAL, DEVICE_MULTI_STREAM, DEVICE_GROUPED, DEVICE_N_EXPERT_GEMMS };
+#define DEVICE_EXPERT_GEMMS "sequential|multi-stream|grouped"
+
+/** The curve of experts' GEMMs is that of other GEMMs but for these values. */
+struct device_expert_curve {
+    double efficiency; /* share of gemm.efficiency; 0: all of it */
+    double launch_s;   /* of one kernel; 0: gemm.launch_s */
+    double memory;     /* share of hbm_bytes_per_s of inputs and outputs; 0: that of copies */
+    double epilogue;   /* 0: gemm.epilogue */
+};
+
+/** A way of tokens to experts by DeepEP's kernels (cost/dispatch.h). In one NVLink domain it takes latency_s + bytes /
+ * (nvlink x bandwidth), over several nodes_latency_s + the longer of NIC and bytes / (forward x NVLink's bandwidth). */
+struct device_dispatch {
+    double latency_s, nvlink, nodes_latency_s, forward;
+};
+
+/** Kernels and links of experts. Shares of links are 0 if they were not measured. */
+struct device_experts {
+    struct device_expert_curve gemm[DEVICE_N_EXPERT_GEMMS]; /* sequential: all 0 */
+    double router_token_bytes, router_expert_bytes; /* bytes of a token that its scores' kernels move, and of each of
+                                                       its scores */
+    struct device_dispatch deepep[2];               /* to experts, and back */
+    double deepep_nic, hybrid_ep_nic;               /* share of the NIC's bandwidth */
+};
+
 struct device {
     char name[64];
     char source[512];
@@ -195,6 +230,7 @@ struct device {
     double measured_nvlink_bytes_per_s, measured_nic_bytes_per_s,
         measured_pcie_bytes_per_s; /* links of the machines that were measured */
     struct device_training training;
+    struct device_experts experts;
     struct device_ring ring[DEVICE_N_PROTOCOLS];
     double launch_s;                      /* of a kernel, except GEMMs and attention */
     double memory_share[DEVICE_N_MEMORY]; /* share of hbm_bytes_per_s, for the bytes that cost/ counts */

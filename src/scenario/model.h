@@ -64,6 +64,8 @@ struct model {
     bool parallel_attention; /* attention and feed-forward block have the same input, and one sum adds both */
     bool dropout;            /* training uses dropout and keeps its masks, one byte an element */
     int64_t mtp_layers;      /* layers behind the last one that predict later tokens, each with a pass of the head */
+    int64_t router_groups;   /* equal groups of a layer's experts */
+    int64_t top_groups;      /* of these, those that have a token's experts */
     int64_t positions;       /* number of learned position embeddings; 0: rotary embeddings, without parameters */
     int64_t vocabulary_multiple; /* embedding and head are padded to a multiple of this x TP; 0: no padding */
 };

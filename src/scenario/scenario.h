@@ -39,9 +39,6 @@ enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). In place, one kernel's
  * backward writes both gradients over what it kept. */
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE, SCENARIO_SWIGLU_IN_PLACE };
-/** How the GEMMs of a rank's experts run: one after the other, in as many launches on several streams (Transformer
- * Engine), or all as one kernel (torch._grouped_mm). */
-enum scenario_expert_gemms { SCENARIO_EXPERTS_SEQUENTIAL, SCENARIO_EXPERTS_MULTI_STREAM, SCENARIO_EXPERTS_GROUPED };
 /** What brings tokens to their experts (docs/model.md, Experts). */
 enum scenario_dispatcher {
     SCENARIO_DISPATCH_ALL_TO_ALL,
@@ -53,7 +50,7 @@ enum scenario_dispatcher {
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
 /** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
 struct scenario_fused {
-    bool norm, rotation, qkv, gate_up;
+    bool norm, rotation, qkv, gate_up, permute;
 };
 
 /**
@@ -145,7 +142,7 @@ struct scenario {
     int32_t kernels;               /* enum scenario_kernels */
     int32_t loss;                  /* enum scenario_loss */
     int32_t swiglu;                /* enum scenario_swiglu */
-    int32_t expert_gemms;          /* enum scenario_expert_gemms */
+    int32_t expert_gemms;          /* enum device_expert_gemms */
     int32_t gradient_accumulation; /* enum scenario_accumulation */
     struct scenario_fused fused;
     int32_t cuda_graphs; /* enum scenario_graphs */

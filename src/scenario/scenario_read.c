@@ -54,7 +54,7 @@ static const struct schema_key scenario_keys[] = {
      "most "
      "plan.ep; 1: routing is balanced",
      FIELD(expert_imbalance)},
-    {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, "sequential|multi-stream|grouped",
+    {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_EXPERT_GEMMS,
      "GEMMs of a GPU's experts: sequential: one after the other; multi-stream: as many, launched on several streams "
      "(Transformer Engine, Megatron-LM's --moe-grouped-gemm); grouped: one kernel (torch._grouped_mm)",
      FIELD(expert_gemms)},
@@ -77,6 +77,10 @@ static const struct schema_key scenario_keys[] = {
      FIELD(fused.qkv)},
     {"fused.gate_up", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "one GEMM computes both inputs of SwiGLU or GeGLU; false: two, as for fused.qkv", FIELD(fused.gate_up)},
+    {"fused.permute", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "one kernel brings tokens into the order of their experts, and one back (Megatron-LM's --moe-permute-fusion); "
+     "false: a gather, and atomic sums of outputs and gradients",
+     FIELD(fused.permute)},
     {"gradient_accumulation", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_ACCUMULATION,
      "sum of a step's gradients over micro-batches: fused: the weights' gradient GEMMs add to it (Megatron-LM); "
      "autograd: a kernel adds each gradient (PyTorch); fp32-copy: that kernel, a copy to fp32, a second addition and "
@@ -143,7 +147,8 @@ static const struct schema_key scenario_keys[] = {
      FIELD(communication.pp_overlap)},
     {"communication.dispatcher", SCHEMA_CHOICE, "-", 0, 0, framework_value, "all-to-all|all-gather|deepep|hybrid-ep",
      "what brings tokens to experts: all-to-all: NCCL's, a copy of a token for each of its experts; all-gather: all "
-     "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, too",
+     "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, "
+     "too",
      FIELD(communication.dispatcher)},
     {"communication.ep_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "tokens go to experts beside kernels of another micro-batch (Megatron-LM's "

@@ -131,7 +131,7 @@ void samples_gemm(const struct sample_source *source, struct samples *samples)
             continue;
         struct sample *sample = add(samples, row, seconds);
         double sum_bytes = has(row, "op", "to fp32") ? 8 : has(row, "op", "to bf16") ? 4 : 0;
-        sample->gemm = (struct cost_gemm){1, m, n, k, sum_bytes, PRECISION_BF16};
+        sample->gemm = (struct cost_gemm){1, m, n, k, sum_bytes, PRECISION_BF16, DEVICE_SEQUENTIAL};
         const double span[] = {m, n, k};
         memcpy(sample->span, span, sizeof span);
     }
