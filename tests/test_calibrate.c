@@ -45,7 +45,7 @@ static void write_gemms(FILE *file, const struct device *device, int *id)
             for (double k = 512; k < 30000; k *= 5) {
                 for (int sum = 0; sum < 3; sum++) {
                     static const char *const op[] = {"gemm", "wgrad to bf16", "wgrad to fp32"};
-                    const struct cost_gemm gemm = {1, m, floor(n), k, 4.0 * sum, PRECISION_BF16};
+                    const struct cost_gemm gemm = {1, m, floor(n), k, 4.0 * sum, PRECISION_BF16, DEVICE_SEQUENTIAL};
                     double ms = 1e3 * cost_kernel_gemm_s(device, &gemm) * (sum > 0 ? 0.9 : 1);
                     fprintf(file, "K%03d,gemm,calib,KNOWN,bf16,lib,%s,fwd,%g,%g,%g,,,,,,,,%.17g,,,%s\n", (*id)++,
                             op[sum], m, floor(n), k, ms, sum > 0 ? "analysis/measure_kernels.py" : "");

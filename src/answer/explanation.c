@@ -29,16 +29,27 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     double all_s = gpus * ((double)scenario->measured * summary->time_mean_s), model_s = summary->mfu * all_s;
     double beside_s = bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s - costs->kernels_s -
                       costs->wait_s; /* optimizer */
-    share[EXPLAIN_PRODUCTS] = least->product_s - least->product_flop / peak;
+    const struct work *excess = &costs->imbalance;
+    double experts_s = least->expert_product_s - excess->product_s,
+           experts_flop = least->expert_product_flop - excess->product_flop;
+    double dense_s = least->product_s - least->expert_product_s,
+           dense_flop = least->product_flop - least->expert_product_flop;
+    share[EXPLAIN_PRODUCTS] = dense_s - dense_flop / peak;
+    share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - experts_flop / peak;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
-    share[EXPLAIN_OTHER_KERNELS] = least->kernels_s - least->product_s - least->attention_s + beside_s;
+    share[EXPLAIN_OTHER_KERNELS] =
+        least->kernels_s - least->product_s - least->attention_s + beside_s - (excess->kernels_s - excess->product_s);
     share[EXPLAIN_LAUNCHES] = costs->wait_s;
     share[EXPLAIN_PADDING] = costs->padding_s;
     share[EXPLAIN_RECOMPUTATION] = costs->recomputed_s;
-    share[EXPLAIN_UNCOUNTED] = least->hardware_flop / peak - model_s;
+    share[EXPLAIN_UNCOUNTED] = (least->hardware_flop - excess->product_flop) / peak - model_s;
     share[EXPLAIN_TENSOR] = summary->tensor_s;
     share[EXPLAIN_SHARDS] = summary->shard_s;
-    share[EXPLAIN_EXPERTS] = summary->expert_s;
+    double back =
+        summary->expert_s > 0 ? costs->combine_s / summary->expert_s : 0; /* contention slows both ways down */
+    share[EXPLAIN_COMBINE] = costs->combine_s - excess->combine_s + back * bubble->expert_wait_s;
+    share[EXPLAIN_EXPERTS] = summary->expert_s - excess->expert_s + bubble->expert_wait_s - share[EXPLAIN_COMBINE];
+    share[EXPLAIN_EXPERT_IMBALANCE] = excess->kernels_s + excess->expert_s;
     share[EXPLAIN_CONTEXT] = bubble->ring_s;
     share[EXPLAIN_WARM_UP] = bubble->warm_up_s;
     share[EXPLAIN_IMBALANCE] = bubble->imbalance_s;

@@ -70,7 +70,8 @@ static void add_assumptions(struct listing *listing)
     const struct scenario *scenario = listing->scenario;
     bool kernels = scenario->device.own_curves || attention_choice_is_scaled(scenario);
     for (enum assumption i = kernels ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS; i++)
-        add_assumption(listing, i);
+        if (model_has_experts(&scenario->model) || (i != ASSUME_DISPATCHER && i != ASSUME_EP_OVERLAP))
+            add_assumption(listing, i);
     if (*scenario->platform.path == '\0') {
         add_assumption(listing, ASSUME_NIC);
         add_assumption(listing, ASSUME_NVLINK);

@@ -75,6 +75,7 @@ struct bubble_walk {
     struct bubble bubble; /* sums so far */
     int32_t sync_before;  /* last SYNC before the current task, -1: none */
     int32_t join;         /* SYNC of zero2 or zero3 that passes_end_s belongs to, -1: none */
+    double *waits_s;      /* the sum that waits for them belong to */
     double passes_end_s;  /* end of the last pass before it; its collectives may end later */
 };
 
@@ -175,8 +176,11 @@ static void look_at_join(struct bubble_walk *walk, int32_t sync)
         return;
     walk->join = sync;
     walk->passes_end_s = 0;
+    walk->waits_s = &walk->bubble.sync_s;
     for (int32_t i = dag->in_first[sync]; i < dag->in_first[sync + 1]; i++)
-        if (dag->tasks[dag->in_task[i]].purpose != DAG_SHARDS)
+        if (dag->tasks[dag->in_task[i]].purpose == DAG_EXPERTS)
+            walk->waits_s = &walk->bubble.expert_wait_s;
+        else if (dag->tasks[dag->in_task[i]].purpose != DAG_SHARDS)
             walk->passes_end_s = larger(walk->passes_end_s, walk->timeline->finish_s[dag->in_task[i]]);
 }
 
@@ -195,7 +199,7 @@ static void wait_for_join(struct bubble_walk *walk, int32_t number)
         double joined_s = walk->timeline->finish_s[before];
         look_at_join(walk, before);
         add_overlap(&walk->bubble.dp_wait_s, marks->n_gpus, marks->now_s, joined_s, 0, walk->passes_end_s);
-        add_overlap(&walk->bubble.sync_s, marks->n_gpus, marks->now_s, joined_s, walk->passes_end_s, DBL_MAX);
+        add_overlap(walk->waits_s, marks->n_gpus, marks->now_s, joined_s, walk->passes_end_s, DBL_MAX);
         marks->now_s = larger(marks->now_s, joined_s);
     }
 }

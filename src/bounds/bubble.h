@@ -16,13 +16,14 @@
  * after both, until the last pass of its pipeline ends on any stage dp_wait    after that, to the end of the slowest
  * pipeline of the phase; with zero2 and zero3 also behind each pass that other ranks' passes outlast sync       after
  * that: gradients, optimizer, parameters; and behind such a pass, collectives that contention makes longer than it
+ * expert_wait  behind a pass, tokens to experts that contention makes longer than it
  * reshard    parameters and gradients move before the phase
  *
  * A pass lasts until its attention and its ring have ended. busy + ring + warm_up + imbalance + cool_down + dp_wait +
- * sync + reshard = total.
+ * sync + expert_wait + reshard = total.
  */
 struct bubble {
-    double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s, reshard_s;
+    double busy_s, ring_s, warm_up_s, imbalance_s, cool_down_s, dp_wait_s, sync_s, expert_wait_s, reshard_s;
     double total_s; /* GPUs x their time; GPUs x makespan if each phase has all GPUs */
 };
 

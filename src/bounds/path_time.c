@@ -27,6 +27,7 @@ static enum path_class class_of_transfer(enum dag_purpose purpose)
         [DAG_TENSOR] = PATH_TENSOR,         [DAG_EXCHANGE] = PATH_CONTEXT,     [DAG_REDUCE_SCATTER] = PATH_GRADIENTS,
         [DAG_ALL_GATHER] = PATH_PARAMETERS, [DAG_ALL_REDUCE] = PATH_GRADIENTS, [DAG_RESHARD] = PATH_RESHARD,
         [DAG_SHARDS] = PATH_SHARDS,         [DAG_OFFLOAD] = PATH_HOST,         [DAG_PREFETCH] = PATH_HOST,
+        [DAG_EXPERTS] = PATH_EXPERTS,
     };
     return classes[purpose];
 }

@@ -7,6 +7,9 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
     work->product_flop += cost->product_flop * n_gpus;
     work->kernels_s += (cost->kernels_s + cost->attention_s) * n_gpus;
     work->product_s += cost->product_s * n_gpus;
+    work->expert_product_s += cost->expert_product_s * n_gpus;
+    work->expert_product_flop += cost->expert_product_flop * n_gpus;
+    work->combine_s += cost->combine_s * n_gpus;
     work->attention_s += cost->attention_s * n_gpus;
     work->tensor_s += cost->tensor_s * n_gpus;
     work->shard_s += cost->shard_s * n_gpus;

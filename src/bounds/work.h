@@ -11,9 +11,12 @@ struct work {
     double product_flop;           /* of GEMMs, within hardware_flop */
     double kernels_s;              /* all kernels of passes */
     double product_s, attention_s; /* GEMMs and attention within kernels_s */
+    double expert_product_s;       /* GEMMs of experts within product_s */
+    double expert_product_flop;    /* theirs within product_flop */
     double tensor_s;               /* exposed tensor-parallel collectives */
     double shard_s;                /* exposed collectives of zero2 and zero3 */
     double expert_s;               /* tokens to experts and back */
+    double combine_s;              /* outputs back within expert_s */
     double wait_s;                 /* waits for the host's launches */
     double pass_s;                 /* all passes, with tensor_s, shard_s, expert_s and wait_s */
     /* share of pass_s in shapes beyond those that the device's curves were fitted to */

@@ -95,6 +95,10 @@ static void list_searched(struct listing *listing)
     if (!isnan(listing->candidate->flash2) || (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2))
         add_key(listing, "attention flash2", false, "attention", "flash2");
     add_assumption(listing, "", ASSUME_LENGTHS, 0);
+    if (!model_has_experts(&scenario->model))
+        return;
+    add_assumption(listing, "", ASSUME_IMBALANCE, 0);
+    add_assumption(listing, "", ASSUME_DISPATCHER, 0);
 }
 
 /**

@@ -51,6 +51,7 @@ struct cost_kernel {
     double flop, bytes, seconds;
     double extrapolated_s; /* seconds within `seconds` that are extrapolated */
     double launches;       /* kernels that the host launches for it */
+    bool of_experts;       /* it is GEMMs of experts */
 };
 
 enum { COST_MAX_KERNELS = 64 };

@@ -612,6 +612,7 @@ static void add_products(struct cost_kernels *kernels, const struct cost_setting
     gemm.batch = grouped ? op->copies : 1;
     kernel_add_gemms(kernels, setting->device, op->name[pass], gemm);
     kernel_repeat(kernels, n, grouped ? 1 : op->copies);
+    kernels->kernel[n].of_experts = op->of_experts;
 }
 
 void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,

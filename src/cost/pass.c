@@ -26,7 +26,8 @@ static void add_tensor(struct cost_pass *cost, const struct overlap_tensor *tens
 static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kernels, struct cost_launch launch,
                         int32_t times)
 {
-    double flop = 0, product_s = 0, product_flop = 0, kernels_s = 0, attention_s = 0, launches = 0;
+    double flop = 0, product_s = 0, product_flop = 0, kernels_s = 0, attention_s = 0, launches = 0, expert_s = 0,
+           expert_flop = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
         flop += kernel->flop;
@@ -34,11 +35,15 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
         *(kernel->family == COST_ATTENTION ? &attention_s : &kernels_s) += kernel->seconds;
         product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
         product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
+        expert_s += kernel->of_experts ? kernel->seconds : 0;
+        expert_flop += kernel->of_experts ? kernel->flop : 0;
         cost->extrapolated_s[kernel->family] += times * kernel->extrapolated_s;
     }
     cost->flop += times * flop;
     cost->product_s += times * product_s;
     cost->product_flop += times * product_flop;
+    cost->expert_product_s += times * expert_s;
+    cost->expert_product_flop += times * expert_flop;
     cost->kernels_s += times * kernels_s;
     cost->attention_s += times * attention_s;
     add_launches(cost, launch, times * launches);
@@ -79,8 +84,8 @@ static void add_attention(struct cost_pass *cost, const struct cost_setting *set
     context_of_layers(setting, run, pass, micro_batch, cost);
 }
 
-/** Add the launches behind the host's wait for the number of tokens of each expert, in a forward. The GPU has nothing to
- * do until it reaches the GEMMs of experts. Padded experts have as many tokens as they may. */
+/** Add the launches behind the host's wait for the number of tokens of each expert, in a forward. The GPU has nothing
+ * to do until it reaches the GEMMs of experts. Padded experts have as many tokens as they may. */
 static void add_wait_for_counts(struct cost_pass *cost, const struct cost_setting *setting, int32_t n)
 {
     enum { PERMUTE = 7, DISPATCH = 1 }; /* launches: of the permutation in layer.c, of the tokens' way */
@@ -97,6 +102,7 @@ static void add_dispatch(struct cost_pass *cost, const struct cost_setting *sett
     if (pass == PASS_WEIGHT || setting->model->kinds[run->kind].experts == 0)
         return;
     const struct cost_dispatch both = cost_dispatch_both(setting, run->kind, tokens);
+    double back_s = cost_dispatch_of(setting, run->kind, tokens, COST_FROM_EXPERTS).seconds;
     double seconds = run->n * both.seconds;
     if (both.sent_bytes <= 0)
         return;
@@ -106,6 +112,7 @@ static void add_dispatch(struct cost_pass *cost, const struct cost_setting *sett
         seconds = overlap_beside_s(setting->device, extent, kernels, seconds) - kernels.all_s;
     }
     cost->expert_s += seconds;
+    cost->combine_s += seconds * back_s / both.seconds;
     cost->expert_bytes += run->n * both.sent_bytes;
     cost->expert_nic_bytes += run->n * both.nic_bytes;
     add_launches(cost, setting->host.layer_kernel, 2 * run->n);

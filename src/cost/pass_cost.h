@@ -7,17 +7,20 @@
 
 /** One pass of one micro-batch on one rank of a stage, over all layers. Seconds are without contention. */
 struct cost_pass {
-    double flop;         /* FLOPs that this rank executes, including recomputation */
-    double kernels_s;    /* GEMMs, memory-bound kernels and launches, which cannot overlap with the ring */
-    double product_s;    /* GEMMs within kernels_s */
-    double product_flop; /* FLOPs of these GEMMs, within flop */
-    double attention_s;  /* attention kernels; the ring of CP may run beside them */
-    double tensor_s;     /* exposed tensor-parallel collectives, in no other field */
-    double tensor_bytes; /* bytes that a TP rank sends in all of them, including the hidden ones */
+    double flop;                /* FLOPs that this rank executes, including recomputation */
+    double kernels_s;           /* GEMMs, memory-bound kernels and launches, which cannot overlap with the ring */
+    double product_s;           /* GEMMs within kernels_s */
+    double product_flop;        /* FLOPs of these GEMMs, within flop */
+    double expert_product_s;    /* GEMMs of experts within product_s */
+    double expert_product_flop; /* their FLOPs, within product_flop */
+    double attention_s;         /* attention kernels; the ring of CP may run beside them */
+    double tensor_s;            /* exposed tensor-parallel collectives, in no other field */
+    double tensor_bytes;        /* bytes that a TP rank sends in all of them, including the hidden ones */
     double
         shard_s; /* exposed gathers of parameters and reduce-scatters of gradients (zero2, zero3), in no other field */
     double shard_bytes;      /* bytes that a rank sends in all of them, including the hidden ones */
     double expert_s;         /* tokens to experts and back, in no other field */
+    double combine_s;        /* outputs of experts back, within expert_s */
     double expert_bytes;     /* bytes that a rank sends for it */
     double expert_nic_bytes; /* of them through its NIC, over the link's efficiency */
     double ring_bytes;       /* bytes that a CP rank sends to others (ring: to the next one): cost/context.h */
@@ -75,7 +78,11 @@ static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass 
     cost->shard_s += more->shard_s;
     cost->shard_bytes += more->shard_bytes;
     cost->expert_s += more->expert_s;
+    cost->expert_product_s += more->expert_product_s;
+    cost->expert_product_flop += more->expert_product_flop;
+    cost->combine_s += more->combine_s;
     cost->expert_bytes += more->expert_bytes;
+    cost->expert_nic_bytes += more->expert_nic_bytes;
     cost->ring_bytes += more->ring_bytes;
     cost->ring_steps += more->ring_steps;
     cost->context_s += more->context_s;

@@ -13,8 +13,9 @@
 #include "dag/equal_pipelines.h"
 
 const char *const dag_kind_name[] = {"compute", "attention", "send", "sync", "optimizer"};
-const char *const dag_purpose_name[] = {"pass",       "boundary",   "ring",   "tensor",  "exchange", "reduce-scatter",
-                                        "all-gather", "all-reduce", "shards", "reshard", "offload",  "prefetch"};
+const char *const dag_purpose_name[] = {"pass",           "boundary",   "ring",       "tensor", "exchange",
+                                        "reduce-scatter", "all-gather", "all-reduce", "shards", "reshard",
+                                        "offload",        "prefetch",   "experts"};
 const char *const dag_edge_name[] = {"inter-stage", "inter-slice", "inter-pass", "schedule", "collective"};
 _Static_assert(sizeof dag_kind_name / sizeof *dag_kind_name == DAG_N_KINDS, "a name of each kind");
 _Static_assert(sizeof dag_purpose_name / sizeof *dag_purpose_name == DAG_N_PURPOSES, "a name of each purpose");

@@ -43,6 +43,7 @@ enum dag_purpose {
     DAG_RESHARD,        /* before a phase */
     DAG_OFFLOAD,        /* device to host */
     DAG_PREFETCH,       /* host to device */
+    DAG_EXPERTS,        /* tokens to their experts in other NVLink domains, and back */
     DAG_N_PURPOSES
 };
 

@@ -171,11 +171,67 @@ static void add_send(struct builder *builder, struct dag_task task, int32_t to_r
         builder_edge(builder, builder->dag->in_task[i], DAG_COLLECTIVE);
 }
 
+/* Neighbouring ranks of the graph that share experts, at one virtual stage. */
+struct expert_group {
+    const struct builder_pipe *pipe; /* the first of their pipelines */
+    int32_t first;                   /* of its ranks */
+    int32_t n_each, n, own;          /* ranks in each pipeline, in all, and the number of a participant among them */
+    int32_t n_domain;                /* neighbours in one NVLink domain */
+};
+
+static int32_t expert_rank(const struct expert_group *group, int32_t stage, int32_t i)
+{
+    const struct builder_pipe *pipe = group->pipe + i / group->n_each;
+    return pipe->first_rank + builder_stage_of(pipe, stage) * pipe->n_ranks + group->first + i % group->n_each;
+}
+
+static struct expert_group expert_group_of(const struct builder *builder, const struct builder_participant *participant)
+{
+    const struct builder_pipe *pipe = participant->pipe;
+    int32_t n = joins_n_pipelines(builder->setting, &pipe->plan->layout), number = (int32_t)(pipe - builder->pipes);
+    int32_t inside = cost_expert_ranks(builder->setting) * pipe->n_tensor / builder->setting->tensor;
+    struct expert_group group = {.pipe = pipe - number % n, .n_each = n > 1 ? pipe->n_ranks : inside > 1 ? inside : 1};
+    group.first = participant->rank - participant->rank % group.n_each;
+    group.n = n * group.n_each;
+    group.own = number % n * group.n_each + participant->rank % group.n_each;
+    int32_t domain = builder->at[expert_rank(&group, participant->stage, 0)].domain;
+    while (group.n_domain < group.n &&
+           builder->at[expert_rank(&group, participant->stage, group.n_domain)].domain == domain)
+        group.n_domain++;
+    return group;
+}
+
+/* Append the bytes that a pass's tokens and their gradients take to other NVLink domains and back. */
+static void send_to_experts(struct builder *builder, enum pass pass, const struct builder_participant *participant)
+{
+    const struct cost_setting *setting = builder->setting;
+    const struct cost_pass *cost = participant->cost;
+    if (cost->expert_nic_bytes <= 0)
+        return;
+    const struct expert_group group = expert_group_of(builder, participant);
+    int32_t n = group.n / group.n_domain - 1;
+    struct bytes all = {0};
+    add_bytes(cost->expert_nic_bytes, cost_nic_bytes_per_s(setting, cost_expert_tensor(setting) * group.n_domain),
+              &all);
+    struct dag_task task =
+        builder_task_of(builder, participant->dag_rank, DAG_STREAM_SHARD_RAIL, DAG_SEND, DAG_EXPERTS);
+    task.pass = (uint8_t)pass;
+    task.micro_batch = participant->micro_batch;
+    for (int32_t away = 1; away <= n; away++) {
+        int32_t to = expert_rank(&group, participant->stage, (group.own + away * group.n_domain) % group.n);
+        add_send(builder, task, builder->dag->ranks[to].rank, (struct bytes){all.wire_bytes / n, all.seconds / n},
+                 worst_factor(builder, FAULT_NIC), cost_pass_s(cost) / n);
+    }
+}
+
 void joins_send(struct builder *builder, enum pass pass, const struct builder_participant *participant)
 {
     const struct cost_setting *setting = builder->setting;
     bool replayed = setting->replay != NULL; /* its passes have all that they wait for */
-    if (builder->options.fold_equal || replayed || !exchanges_shards(builder, pass))
+    if (builder->options.fold_equal || replayed)
+        return;
+    send_to_experts(builder, pass, participant);
+    if (!exchanges_shards(builder, pass))
         return;
     const struct shards_traffic *shards = &builder->shards[pass];
     const struct joins_next *to = &builder->at[participant->dag_rank].next;
@@ -234,6 +290,9 @@ void joins_sync(struct builder *builder, const struct builder_join *join)
 
 void joins_wait(struct builder *builder, enum pass pass, int32_t dag_rank)
 {
-    if (cost_shards_on_demand(builder->setting) && !builder->options.fold_equal && exchanges_shards(builder, pass))
+    bool shards = cost_shards_on_demand(builder->setting) && exchanges_shards(builder, pass);
+    bool experts = !joins_experts(builder) &&
+                   builder->stream_last[dag_rank * DAG_N_STREAMS + DAG_STREAM_SHARD_RAIL] > builder->at[dag_rank].begin;
+    if (!builder->options.fold_equal && (shards || (experts && !exchanges_shards(builder, pass))))
         wait_for(builder, dag_rank, dag_rank, add_sync(builder, dag_rank));
 }

@@ -29,7 +29,8 @@ bool joins_pass(const struct builder *builder, const struct builder_stage_cursor
 /** Return the number of neighbouring pipelines that share experts. It is 1 if the ranks of each share them. */
 int32_t joins_n_pipelines(const struct cost_setting *setting, const struct plan_layout *layout);
 
-/** Let a rank that exchanges shards on demand wait for its own SENDs of a pass. All other ranks go on. */
+/** Let a rank without a join wait for its own SENDs of a pass, of shards on demand or of tokens. All other ranks go on.
+ */
 void joins_wait(struct builder *builder, enum pass pass, int32_t dag_rank);
 
 /** Make the joins, and fill in the traffic of the phase's passes and the GPUs to which its ranks send. */
@@ -37,11 +38,14 @@ void joins_open(struct builder *builder);
 
 /**
  * Append the bytes of a pass's collectives, beside its COMPUTE, the newest task. Graphs with fold_equal have none.
+ * Steps 1 and 2 are for shards.
  *
  * 1. A rank sends to the next one of its NVLink domain and to its counterpart in the next domain, as rails do.
  * 2. Its bytes are those of all layers. The latency is the rest of the time that the pass would take if its kernels
  *    took no time but those of one layer: no collective runs beside the last layer.
- * 3. Without other traffic these SENDs end before the pass does. With more traffic they may end later, and the pass
+ * 3. Tokens go from a rank to its counterpart in each other NVLink domain of the ranks that share experts, one after
+ *    the other. The latency is the rest of the pass's time.
+ * 4. Without other traffic these SENDs end before the pass does. With more traffic they may end later, and the pass
  *    then ends with them.
  */
 void joins_send(struct builder *builder, enum pass pass, const struct builder_participant *participant);

@@ -16,6 +16,11 @@ const struct assumption_row assumptions[ASSUME_N] = {
 #undef FACTOR
 };
 
+bool assumption_allows(const struct scenario *scenario, enum assumption choice, int32_t value)
+{
+    return choice != ASSUME_DISPATCHER || scenario_has_dispatcher(&scenario->device, value);
+}
+
 int32_t assumption_now(const struct scenario *scenario, enum assumption choice)
 {
     const char *at = (const char *)scenario + assumptions[choice].offset;
@@ -40,7 +45,7 @@ bool assumption_value(const struct scenario *scenario, enum assumption assumptio
     if (row->choices != NULL) {
         schema_choice_name(row->choices, i, assumed->value);
         snprintf(assumed->name, sizeof assumed->name, "%s %s", row->short_key, assumed->value);
-        return i != assumption_now(scenario, assumption);
+        return i != assumption_now(scenario, assumption) && assumption_allows(scenario, assumption, i);
     }
     double factor = row->factor[i];
     snprintf(assumed->name, sizeof assumed->name, "%s x%g", row->short_key, factor);

@@ -38,6 +38,9 @@ struct assumed {
 /** Give the i-th value of an assumption. @return false: there is none, or the scenario has it already */
 bool assumption_value(const struct scenario *scenario, enum assumption assumption, int32_t i, struct assumed *assumed);
 
+/** Return whether the scenario's device allows a value of a choice. */
+bool assumption_allows(const struct scenario *scenario, enum assumption choice, int32_t value);
+
 /** Return a choice's number in the scenario, and set it. */
 int32_t assumption_now(const struct scenario *scenario, enum assumption choice);
 void assumption_set(struct scenario *scenario, enum assumption choice, int32_t value);

@@ -14,6 +14,14 @@ const char *scenario_data_dir(void)
     return folder != NULL && *folder != '\0' ? folder : "/usr/share/slimsim";
 }
 
+bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
+{
+    bool deepep = device->experts.deepep_nic > 0;
+    return dispatcher == SCENARIO_DISPATCH_DEEPEP      ? deepep
+           : dispatcher == SCENARIO_DISPATCH_HYBRID_EP ? deepep && device->experts.hybrid_ep_nic > 0
+                                                       : true;
+}
+
 bool scenario_lists_lengths(const struct scenario_data *data)
 {
     return '0' <= *data->lengths && *data->lengths <= '9' && strpbrk(data->lengths, "./") == NULL;

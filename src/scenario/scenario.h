@@ -46,6 +46,7 @@ enum scenario_dispatcher {
     SCENARIO_DISPATCH_DEEPEP,
     SCENARIO_DISPATCH_HYBRID_EP
 };
+#define SCENARIO_DISPATCHER "all-to-all|all-gather|deepep|hybrid-ep"
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
 /** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
@@ -105,6 +106,9 @@ enum { SCENARIO_BATCH_BYTES = 64 };
 
 /** Write what was asked for an iteration: "512 documents" or "128 packed sequences". */
 void scenario_batch_text(const struct scenario_data *data, char text[SCENARIO_BATCH_BYTES]);
+
+/** Return whether a dispatcher was measured on a device, or follows from its collectives. */
+bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher);
 
 /** Knobs of the overlap of communication and computation. They are stated with every result. */
 struct scenario_communication {

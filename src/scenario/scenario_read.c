@@ -145,7 +145,7 @@ static const struct schema_key scenario_keys[] = {
      "a stage goes on computing while it sends to its neighbours; interleaved: only with plan.vpp above 1 (Megatron's "
      "overlap_p2p_comm)",
      FIELD(communication.pp_overlap)},
-    {"communication.dispatcher", SCHEMA_CHOICE, "-", 0, 0, framework_value, "all-to-all|all-gather|deepep|hybrid-ep",
+    {"communication.dispatcher", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_DISPATCHER,
      "what brings tokens to experts: all-to-all: NCCL's, a copy of a token for each of its experts; all-gather: all "
      "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, "
      "too",
@@ -341,6 +341,18 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
+/** Check that the device has the dispatcher. */
+static bool check_dispatcher(const struct scenario *scenario, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES];
+    int32_t dispatcher = scenario->communication.dispatcher;
+    schema_choice_name(SCENARIO_DISPATCHER, dispatcher, name);
+    return !model_has_experts(&scenario->model) || scenario_has_dispatcher(&scenario->device, dispatcher) ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "communication.dispatcher"), err,
+                          "communication.dispatcher: %s was not measured on device %s; allowed: all-to-all, all-gather",
+                          name, scenario->device.name);
+}
+
 /** Check that the attention kernel has the model's windows. FlashAttention has them since version 2.3. */
 static bool check_windows(const struct scenario *scenario, struct error *err)
 {
@@ -508,9 +520,9 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
-    return check_plans(scenario, err) && check_positions(scenario, err) && check_swiglu(scenario, err) &&
-           check_fused(scenario, err) && check_graphs(scenario, err) && check_blocking(scenario, err) &&
-           check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
+    return check_plans(scenario, err) && check_positions(scenario, err) && check_dispatcher(scenario, err) &&
+           check_swiglu(scenario, err) && check_fused(scenario, err) && check_graphs(scenario, err) &&
+           check_blocking(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }
 
 bool scenario_read_replay(struct scenario *scenario, struct error *err)

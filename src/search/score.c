@@ -36,7 +36,8 @@ void score_add(const struct search_result *result, const struct plan_outcome *ou
     score->compute += part * ((bubble->busy_s - outcome->collective_s) / bubble->total_s - score->compute);
     score->bubble += part * (bubble_fraction(bubble) - score->bubble);
     score->communication +=
-        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->reshard_s) / bubble->total_s -
+        part * ((outcome->collective_s + bubble->ring_s + bubble->sync_s + bubble->expert_wait_s + bubble->reshard_s) /
+                    bubble->total_s -
                 score->communication);
     evaluation_join(&score->worst, &outcome->evaluation);
 }

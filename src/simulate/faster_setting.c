@@ -31,6 +31,9 @@ static bool is_open(const struct scenario *scenario, const struct scenario_plan 
         return plan->tp > 1;
     case ASSUME_PP_OVERLAP:
         return plan->pp > 1;
+    case ASSUME_DISPATCHER:
+    case ASSUME_EP_OVERLAP:
+        return plan->ep > 1;
     default:
         return true;
     }
@@ -59,7 +62,7 @@ int32_t faster_settings_of(const struct scenario *scenario, const struct lengths
         int32_t now = assumption_now(scenario, i), fastest = now;
         double best = rate;
         for (int32_t choice = assumptions[i].first_fast; choice <= assumptions[i].last_fast; choice++) {
-            if (choice == now || !is_open(scenario, &entry->plan, i))
+            if (choice == now || !is_open(scenario, &entry->plan, i) || !assumption_allows(scenario, i, choice))
                 continue;
             assumption_set(&one, i, choice);
             double changed = rate_of(&one, lengths);

@@ -29,11 +29,11 @@ struct pricing {
     const struct scenario *scenario;
     const struct scenario_system *entry;
     struct faults faults;                      /* as those of the run */
-    struct costs costs[FREE_COST_LATENCY + 2]; /* each cost at zero, then the scenario's */
+    struct costs costs[FREE_COST_LATENCY + 3]; /* each cost at zero, the scenario's, and these with balanced experts */
     struct evaluator evaluator;
     struct free_costs *sums;
 };
-enum { AS_IT_IS = FREE_COST_LATENCY + 1 };
+enum { AS_IT_IS = FREE_COST_LATENCY + 1, BALANCED, N_COSTS };
 
 static void remove_latencies(struct device *device)
 {
@@ -66,6 +66,8 @@ static void price(struct pricing *pricing, int without)
     costs->setting.platform = &costs->platform;
     costs->setting.cache = &costs->cache;
     costs->setting.faults = pricing->scenario->n_faults > 0 ? &pricing->faults : NULL;
+    if (without == BALANCED)
+        costs->setting.expert_imbalance = 1;
 }
 
 struct pricing *pricing_open(const struct scenario *scenario, const struct scenario_system *entry)
@@ -76,7 +78,7 @@ struct pricing *pricing_open(const struct scenario *scenario, const struct scena
     pricing->faults = faults_of(scenario->faults, scenario->n_faults, &scenario->platform);
     if (scenario->n_faults > 0 && !scenario->all_tensor_ranks)
         faults_fold(&pricing->faults, (int32_t)entry->plan.tp);
-    for (int i = 0; i <= AS_IT_IS; i++)
+    for (int i = 0; i < N_COSTS; i++)
         price(pricing, i);
     return pricing;
 }
@@ -223,6 +225,8 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
     pricing->sums->least.hardware_flop += without_both.work.hardware_flop;
     pricing->sums->least.product_flop += without_both.work.product_flop;
     pricing->sums->least.product_s += without_both.work.product_s;
+    pricing->sums->least.expert_product_s += without_both.work.expert_product_s;
+    pricing->sums->least.expert_product_flop += without_both.work.expert_product_flop;
     pricing->sums->least.attention_s += without_both.work.attention_s;
     pricing->sums->least.kernels_s += without_both.work.kernels_s;
     plan_free(&unpadded);
@@ -230,19 +234,38 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
     return ok;
 }
 
+/** Add what the busiest rank's experts take beyond those of the mean rank. */
+static bool add_imbalance(struct pricing *pricing, const struct plan *plan, const struct outcome *base,
+                          struct error *err)
+{
+    struct work *sum = &pricing->sums->imbalance;
+    pricing->sums->combine_s += base->work.combine_s;
+    if (pricing->scenario->expert_imbalance <= 1)
+        return true;
+    if (!resolve(pricing, plan, BALANCED, err))
+        return false;
+    const struct work balanced = work_of(plan, &pricing->evaluator.dag, &pricing->costs[BALANCED].setting);
+    sum->kernels_s += base->work.kernels_s - balanced.kernels_s;
+    sum->product_s += base->work.product_s - balanced.product_s;
+    sum->product_flop += base->work.product_flop - balanced.product_flop;
+    sum->expert_s += base->work.expert_s - balanced.expert_s;
+    sum->combine_s += base->work.combine_s - balanced.combine_s;
+    return true;
+}
+
 bool pricing_add(struct pricing *pricing, const struct plan *plan, struct free_costs *sums, struct error *err)
 {
     struct outcome base;
     pricing->sums = sums;
     return add_base(pricing, plan, &base, err) && add_network(pricing, plan, err) &&
-           add_stripped(pricing, plan, &base, err);
+           add_stripped(pricing, plan, &base, err) && add_imbalance(pricing, plan, &base, err);
 }
 
 void pricing_close(struct pricing *pricing)
 {
     if (pricing == NULL)
         return;
-    for (int i = 0; i <= AS_IT_IS; i++)
+    for (int i = 0; i < N_COSTS; i++)
         cost_cache_free(&pricing->costs[i].cache);
     faults_free(&pricing->faults);
     evaluator_free(&pricing->evaluator);

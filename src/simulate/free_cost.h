@@ -31,6 +31,8 @@ struct free_costs {
     double base_s, free_s[N_FREE_COSTS];       /* critical paths, as they are and without each cost */
     struct work least;                         /* without padding and recomputation */
     double kernels_s, padding_s, recomputed_s; /* of all kernels, and what these two add */
+    struct work imbalance;                     /* of experts: the busiest rank's work beyond the mean rank's */
+    double combine_s;                          /* outputs of experts back */
     double wait_s;                             /* for the host's launches */
     struct path_time path;
 };

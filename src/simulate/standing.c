@@ -90,7 +90,7 @@ struct time_shares time_shares_of(const struct trace_summary *summary)
         [TIME_CONTEXT] = bubble->ring_s,
         [TIME_TENSOR] = summary->tensor_s,
         [TIME_SHARDS] = summary->shard_s,
-        [TIME_EXPERTS] = summary->expert_s,
+        [TIME_EXPERTS] = summary->expert_s + bubble->expert_wait_s,
         [TIME_GRADIENTS] = bubble->sync_s,
         [TIME_RESHARD] = bubble->reshard_s,
     }};

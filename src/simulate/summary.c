@@ -23,6 +23,7 @@ static void add_bubble(struct bubble *sum, const struct bubble *term)
     sum->cool_down_s += term->cool_down_s;
     sum->dp_wait_s += term->dp_wait_s;
     sum->sync_s += term->sync_s;
+    sum->expert_wait_s += term->expert_wait_s;
     sum->reshard_s += term->reshard_s;
     sum->total_s += term->total_s;
 }
