@@ -2,6 +2,7 @@
 /* These tests count layers with experts, latent attention and MTP by hand: parameters, FLOPs, bytes and states. */
 #include "cost/activation.h"
 #include "cost/communication.h"
+#include "cost/dispatch.h"
 #include "cost/flop.h"
 #include "cost/layer.h"
 #include "cost/pass.h"
@@ -214,15 +215,97 @@ TEST(cost_of_pass__sends_copies_of_tokens_to_experts_and_back)
     CHECK_CLOSE(cost_of_pass(&setting, PASS_FORWARD, &micro_batch).expert_bytes, 2 * sent, 1e-15);
 }
 
-/* DeepSeek-V3 with EP 64 and 4096 tokens: 411 MB of a rank leave its node of 8, as arXiv:2603.07685 counts them. */
-TEST(layer_dispatch_bytes__are_those_of_a_published_dispatch)
+/* DeepSeek-V3 with EP 64 on nodes of 8 and 4096 tokens, as arXiv:2603.07685 counts them: an all-to-all sends 411 MB of
+ * a rank by its NIC. HybridEP sends 185 MB, since a token's experts are in 4 of 8 groups, and each group is on a node.
+ */
+TEST(cost_dispatch_of__sends_the_bytes_of_a_published_dispatch)
 {
     struct model model;
+    struct device device;
     struct error err = {0};
-    CHECK_TRUE(model_read(SLIMSIM_SOURCE_DIR, "deepseek-v3", &model, &err));
-    struct cost_setting setting = {.model = &model, .tensor = 1, .expert_ranks = 64};
-    double sent = 4096 * layer_dispatch_bytes(&setting, 1) * 63 / 64;
-    CHECK_CLOSE(sent * 56 / 63 / 1e6, 411, 0.001);
+    const struct platform platform = {.n_nodes = 8,
+                                      .gpus_per_node = 8,
+                                      .nvlink_domain = 8,
+                                      .gpus_per_nic = 1,
+                                      .contention = true,
+                                      .nvlink_bytes_per_s = 450e9,
+                                      .nic_bytes_per_s = 50e9};
+    CHECK_TRUE(model_read(SLIMSIM_SOURCE_DIR, "deepseek-v3", &model, &err) &&
+               device_read(SLIMSIM_SOURCE_DIR, "h100-sxm", &device, &err));
+    struct cost_setting setting = {
+        .model = &model, .device = &device, .platform = &platform, .tensor = 1, .expert_ranks = 64};
+    struct cost_dispatch cost = cost_dispatch_of(&setting, 1, 4096, COST_TO_EXPERTS);
+    CHECK_CLOSE(cost.sent_bytes * 56 / 63 / 1e6, 411, 0.001);
+    setting.dispatcher = SCENARIO_DISPATCH_HYBRID_EP;
+    cost = cost_dispatch_of(&setting, 1, 4096, COST_TO_EXPERTS);
+    CHECK_CLOSE(cost.nic_bytes * device.experts.hybrid_ep_nic / 1e6, 185, 0.01);
+    CHECK_CLOSE(cost.seconds, 4.63e-3, 0.05);
+    setting.dispatcher = SCENARIO_DISPATCH_ALL_GATHER;
+    cost = cost_dispatch_of(&setting, 1, 4096, COST_TO_EXPERTS);
+    CHECK_CLOSE(cost.sent_bytes, 4096.0 * 7168 * 2 * 63, 1e-14);
+}
+
+/* Two experts, one a rank, have 3 and 1 of 4 tokens: the busiest has 1.5 times the mean, and every kernel and message
+ * of experts takes so many tokens. With a capacity of 1 it drops one token; padded, both have 2 whatever the routing
+ * is. */
+TEST(cost_of_pass__takes_as_long_as_the_busier_of_two_experts)
+{
+    struct model model = hand_latent;
+    model.kinds[1].experts = 2;
+    model.kinds[1].top_k = 1;
+    struct cost_setting setting = setting_of(&model, 1, 1), capped, balanced;
+    const struct slice slice = {0, 0, 4};
+    const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    setting.device = hand_setting()->device;
+    setting.platform = hand_setting()->platform;
+    setting.expert_ranks = 2;
+    balanced = capped = setting;
+    setting.expert_imbalance = capped.expert_imbalance = 1.5;
+    const struct cost_pass uneven = cost_of_pass(&setting, PASS_FORWARD, &micro_batch),
+                           even = cost_of_pass(&balanced, PASS_FORWARD, &micro_batch);
+    CHECK_CLOSE(uneven.expert_product_flop, 2.0 * 6 * EXPERT, 1e-15); /* 6 rows: 4 tokens at a load of 1.5 */
+    CHECK_CLOSE(even.expert_product_flop, 2.0 * 4 * EXPERT, 1e-15);
+    CHECK_CLOSE(uneven.expert_bytes, 1.5 * even.expert_bytes, 1e-15);
+    CHECK_TRUE(uneven.expert_s > even.expert_s && uneven.combine_s == uneven.expert_s / 2);
+    capped.capacity_factor = 1;
+    CHECK_CLOSE(cost_of_pass(&capped, PASS_FORWARD, &micro_batch).expert_product_flop, even.expert_product_flop, 1e-15);
+    capped.capacity_factor = capped.padded_capacity = 2;
+    CHECK_CLOSE(cost_of_pass(&capped, PASS_FORWARD, &micro_batch).expert_product_flop, 2 * even.expert_product_flop,
+                1e-15);
+}
+
+/* Two TP ranks split each expert: they gather each other's tokens, and have half of each expert's columns. */
+TEST(cost_dispatch_of__gathers_tokens_of_ranks_that_split_experts)
+{
+    struct cost_setting setting = setting_of(&hand_latent, 1, 1);
+    setting.device = hand_setting()->device;
+    setting.platform = hand_setting()->platform;
+    setting.tensor = setting.expert_tensor = setting.expert_ranks = 2;
+    setting.sequence_parallel = true;
+    const struct cost_dispatch to = cost_dispatch_of(&setting, 1, 8, COST_TO_EXPERTS),
+                               from = cost_dispatch_of(&setting, 1, 8, COST_FROM_EXPERTS);
+    double gathered = 8 * 2 * 4 * 2; /* tokens, experts of each, columns, bytes */
+    CHECK_EQUAL(cost_ep(&setting), 1);
+    CHECK_TRUE(cost_expert_parameters(&setting) == 4 * EXPERT / 2.0);
+    CHECK_CLOSE(to.sent_bytes, gathered / 2, 1e-15);
+    CHECK_CLOSE(to.seconds, cost_collective_s(&setting, DEVICE_ALL_GATHER, gathered, 2), 1e-15);
+    CHECK_CLOSE(from.seconds, cost_collective_s(&setting, DEVICE_REDUCE_SCATTER, gathered, 2), 1e-15);
+}
+
+/* Beside another micro-batch's kernels tokens cost what these lose to the collective's multiprocessors. */
+TEST(ep_overlap__costs_what_kernels_lose)
+{
+    struct cost_setting setting = setting_of(&hand_latent, 1, 1);
+    const struct slice slice = {0, 0, 8};
+    const struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
+    setting.device = hand_setting()->device;
+    setting.platform = hand_setting()->platform;
+    setting.expert_ranks = 4;
+    const struct cost_pass open = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    setting.ep_overlap = 1;
+    const struct cost_pass beside = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
+    CHECK_TRUE(0 <= beside.expert_s && beside.expert_s < open.expert_s && beside.expert_bytes == open.expert_bytes);
+    CHECK_CLOSE(beside.combine_s / beside.expert_s, open.combine_s / open.expert_s, 1e-14);
 }
 
 /* A layer of MTP is one of the last kind, with a projection 8 x 4, three norms of 4, and another pass of the head. */

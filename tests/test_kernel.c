@@ -102,7 +102,8 @@ TEST(cost_kernel_gemm_s__pays_memory_for_outputs_and_sums)
     CHECK_CLOSE(hand_gemm_s(&device, 16, 8, 4000), fmax(work_s + 0.25 * 512, 512 + 2 * 2 * 24 * 4000.0), 1e-14);
     device.hbm_bytes_per_s = 1000;
     CHECK_CLOSE(hand_gemm_s(&device, 16, 8, 4000), work_s + 0.25 * 0.512, 1e-14);
-    const struct cost_gemm summed = {1, 16, 8, 4000, 8, PRECISION_BF16}, short_one = {1, 16, 8, 1, 8, PRECISION_BF16};
+    const struct cost_gemm summed = {1, 16, 8, 4000, 8, PRECISION_BF16, DEVICE_SEQUENTIAL},
+                           short_one = {1, 16, 8, 1, 8, PRECISION_BF16, DEVICE_SEQUENTIAL};
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &summed), work_s + 0.25 * 128 * 8 / 100, 1e-14);
     CHECK_CLOSE(cost_kernel_gemm_s(&device, &short_one), 128 * 8 / 100.0 + 2 * 24 / 500.0, 1e-14);
 }

@@ -6,21 +6,25 @@
 #include "base/check.h"
 #include "cost/communication.h"
 
-/** Return how many of `n` equal places a token reaches that chooses one of them `k` times. */
-static double places(double n, double k)
+/** Return how many of `n` places hold one of k of `items` on average. Each place has items / n, and the k differ. */
+static double places(double n, double items, double k)
 {
-    return n * (1 - pow(1 - 1 / n, k));
+    double others = items - items / n;
+    if (k > others)
+        return n;
+    return n * (1 - exp(lgamma(others + 1) - lgamma(others - k + 1) - lgamma(items + 1) + lgamma(items - k + 1)));
 }
 
-/** Return how many of `n` domains or ranks hold an expert of a token. Experts are in groups, and a token's are in
- * `top_groups` of them. A group is in one place, or on n / groups places. */
+/** Return how many of `n` ranks or domains hold an expert of a token. Its experts are in `top_groups` of equal groups.
+ * A group is in one place, or on n / groups places. */
 static double reached(const struct model *model, const struct model_kind *kind, double n)
 {
-    double k = (double)kind->top_k, groups = (double)model->router_groups, most = (double)model->top_groups;
+    double k = (double)kind->top_k, experts = (double)kind->experts;
+    double groups = (double)model->router_groups, most = (double)model->top_groups;
     if (groups <= 1 || most >= groups)
-        return places(n, k);
-    double chosen = places(most, k);
-    return n <= groups ? places(n, chosen) : chosen * places(n / groups, k / chosen);
+        return places(n, experts, k);
+    double chosen = places(most, most * experts / groups, k);
+    return n <= groups ? places(n, groups, chosen) : chosen * places(n / groups, experts / groups, k / chosen);
 }
 
 /** Return what DeepEP's kernels or their like take. A rank's tokens are `bytes`, at the busiest rank's load. */

@@ -22,9 +22,9 @@ struct cost_dispatch {
  * 1. all-to-all: a token goes to each of its experts: T k h b f (n - 1)/n. f is the load of the busiest rank
  *    (cost_expert_load).
  * 2. all-gather: every rank receives all tokens, T h b (n - 1), and sends sums back by a reduce-scatter.
- * 3. deepep: a token goes once to each rank that has one of its experts: T h b f n (1 - (1 - 1/n)^k) (n - 1)/n. On
- *    several domains it goes once to each domain by NIC, T h b f M (N - 1)/N, and on from there by NVLink. M is
- *    the expected number of its domains, N (1 - (1 - 1/N)^k). Limits on a token's groups of experts lower it.
+ * 3. deepep: a token goes once to each of the m ranks that have its experts: T h b f m (n - 1)/n. On several domains it
+ *    goes once to each of M domains by NIC, T h b f M (N - 1)/N, and on from there by NVLink. m and M are expected
+ *    numbers, some n (1 - (1 - 1/n)^k). Limits on a token's groups of experts lower them.
  * 4. hybrid-ep: as deepep, at another rate of NICs.
  * 5. If several TP ranks split each expert (etp), they gather each other's tokens there, and reduce-scatter results.
  * 6. A layer without experts, or n = 1 and etp = 1, costs nothing.
