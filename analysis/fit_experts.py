@@ -11,6 +11,7 @@ formulas are those of src/cost/kernel.c and src/cost/dispatch.c, and all other v
 value, edit the device's file by hand.
 """
 import argparse
+import math
 import csv
 import math
 import re
@@ -166,9 +167,9 @@ def fit_memory(device, memory, shipped):
         say((name,), values, shipped, errors_of(moved, values, all_rows), held)
 
 
-def places(n, k):
-    """How many of n equal places a token reaches that chooses one of them k times."""
-    return n * (1 - (1 - 1 / n) ** k)
+def places(n, experts, k):
+    """How many of n places with equally many experts hold one of a token's k (src/cost/dispatch.c)."""
+    return n * (1 - math.comb(experts - experts // n, k) / math.comb(experts, k))
 
 
 def dispatch_rows():
@@ -180,11 +181,12 @@ def dispatch_rows():
         if ranks not in (8, 16, 32) or row["multiprocessors"] != wanted or row["gpu"] != "H100-SXM-80GB":
             continue
         nodes = ranks // 8
-        k, tokens, hidden = (int(row[name]) for name in ("topk", "tokens", "hidden"))
+        k, tokens, hidden, experts = (int(row[name]) for name in ("topk", "tokens", "hidden", "experts"))
         bytes_ = tokens * hidden * (2 if row["dtype"] == "bf16" else 1 + 4 / 128)
         rows.append({"nodes": nodes, "way": row["op"], "held": row["split"] == "open",
                      "s": 1e-6 * (float(row["time_us"]) + float(row["notify_us"])),
-                     "sent": bytes_ * places(ranks, k) * 7 / 8, "away": bytes_ * places(nodes, k) * (nodes - 1) / nodes})
+                     "sent": bytes_ * places(ranks, experts, k) * 7 / 8,
+                     "away": bytes_ * places(nodes, experts, k) * (nodes - 1) / nodes})
     return rows
 
 
