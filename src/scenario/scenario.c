@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "document/schema_text.h"
 
 const char *scenario_data_dir(void)
 {
@@ -20,6 +21,17 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
     return dispatcher == SCENARIO_DISPATCH_DEEPEP      ? deepep
            : dispatcher == SCENARIO_DISPATCH_HYBRID_EP ? deepep && device->experts.hybrid_ep_nic > 0
                                                        : true;
+}
+
+bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES];
+    int32_t dispatcher = scenario->communication.dispatcher;
+    schema_choice_name(SCENARIO_DISPATCHER, dispatcher, name);
+    return !model_has_experts(&scenario->model) || scenario_has_dispatcher(&scenario->device, dispatcher) ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "communication.dispatcher"), err,
+                          "communication.dispatcher: %s was not measured on device %s; allowed: all-to-all, all-gather",
+                          name, scenario->device.name);
 }
 
 bool scenario_lists_lengths(const struct scenario_data *data)

@@ -186,4 +186,7 @@ int32_t scenario_find_system(const struct scenario *scenario, const char *label,
 
 void scenario_free(struct scenario *scenario);
 
+/** Check that the device of a scenario with experts has its dispatcher. */
+bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err);
+
 #endif

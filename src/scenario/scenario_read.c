@@ -341,18 +341,6 @@ static bool check_positions(const struct scenario *scenario, struct error *err)
                           scenario->data.context, model->name, model->positions);
 }
 
-/** Check that the device has the dispatcher. */
-static bool check_dispatcher(const struct scenario *scenario, struct error *err)
-{
-    char name[SCHEMA_WORD_BYTES];
-    int32_t dispatcher = scenario->communication.dispatcher;
-    schema_choice_name(SCENARIO_DISPATCHER, dispatcher, name);
-    return !model_has_experts(&scenario->model) || scenario_has_dispatcher(&scenario->device, dispatcher) ||
-           document_error(&scenario->document, document_find(&scenario->document, 0, "communication.dispatcher"), err,
-                          "communication.dispatcher: %s was not measured on device %s; allowed: all-to-all, all-gather",
-                          name, scenario->device.name);
-}
-
 /** Check that the attention kernel has the model's windows. FlashAttention has them since version 2.3. */
 static bool check_windows(const struct scenario *scenario, struct error *err)
 {
@@ -520,7 +508,8 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
-    return check_plans(scenario, err) && check_positions(scenario, err) && check_dispatcher(scenario, err) &&
+    return check_plans(scenario, err) && check_positions(scenario, err) &&
+           (*scenario->device.name == '\0' || scenario_check_dispatcher(scenario, err)) &&
            check_swiglu(scenario, err) && check_fused(scenario, err) && check_graphs(scenario, err) &&
            check_blocking(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }

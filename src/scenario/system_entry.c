@@ -33,7 +33,8 @@ const struct schema_key system_entry_keys[] = {
     {"plan.dp", SCHEMA_INT, "replicas", 0, 1 << 15, "0", NULL,
      "data-parallel replicas; 0: as many as the platform holds", SYSTEM(plan.dp)},
     {"plan.ep", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
-     "expert-parallel degree: GPUs among tp x cp x dp of a stage that share its experts out; the ep x etp that have all "
+     "expert-parallel degree: GPUs among tp x cp x dp of a stage that share its experts out; the ep x etp that have "
+     "all "
      "of them once are neighbours",
      SYSTEM(plan.ep)},
     {"plan.etp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL,
