@@ -131,6 +131,57 @@ TEST(experts__take_as_long_on_simgrid_as_on_the_longest_path)
         }
 }
 
+/* Return the makespan on SimGrid. wait_s: waits for tokens behind passes that another one follows, of all ranks */
+static double simgrid_s(const struct plan *plan, const struct cost_setting *setting, struct platform platform,
+                        double *wait_s)
+{
+    struct timeline timeline = {0};
+    struct error err = {0};
+    struct cost_setting own = *setting;
+    own.platform = &platform;
+    struct dag dag = hand_built(plan, &own, (struct dag_options){0});
+    CHECK_TRUE(hand_execute(&dag, &platform, &timeline, &err));
+    double seconds = timeline.makespan_s;
+    *wait_s = bubble_of(&dag, &timeline).expert_wait_s;
+    timeline_free(&timeline);
+    dag_free(&dag);
+    return seconds;
+}
+
+/* 16 ranks on two nodes share experts. Half of a token's bytes go to the other node, by NICs of their own. Uplinks of
+ * half the NICs' bandwidth take twice as long for them, which each pass adds. */
+TEST(experts__over_two_nodes_wait_for_narrow_uplinks_as_by_hand)
+{
+    enum { RANKS = 16 };
+    struct model model = with_experts();
+    model.kinds[0].experts = RANKS;
+    struct platform platform = hand_platform("hopper-2x8");
+    platform.keys.leaf = 1;
+    struct platform narrow = platform;
+    narrow.keys.oversubscription = 2;
+    int32_t tokens[RANKS][MOST] = {{0}};
+    for (int32_t i = 0; i < RANKS; i++)
+        tokens[i][0] = 4096;
+    struct cost_setting setting = setting_of(&model, RANKS, RANKS);
+    setting.platform = &platform;
+    struct plan plan;
+    rows(&plan, RANKS, 1, (const int32_t(*)[MOST])tokens);
+    double free_s = 0, nic_s = 0, wait_s;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++) {
+        const struct cost_pass cost = dag_pass_cost(&plan.phases[0].pipelines[0], &setting, pass, 0, 0);
+        double sent =
+            8 * 2 * 4096.0 * 2 * (double)model.hidden * 2 / 2; /* layers, ways, tokens, experts, bytes, half */
+        CHECK_CLOSE(cost.expert_nic_bytes * setting.device->nic.efficiency, sent, 0.01);
+        free_s += cost_pass_s(&cost);
+        nic_s += cost.expert_nic_bytes / platform.nic_bytes_per_s;
+    }
+    CHECK_CLOSE(simgrid_s(&plan, &setting, platform, &wait_s), free_s, 1e-9);
+    CHECK_TRUE(wait_s < 1e-9);
+    CHECK_CLOSE(simgrid_s(&plan, &setting, narrow, &wait_s), free_s + nic_s, 1e-9);
+    CHECK_CLOSE(wait_s, RANKS * nic_s / 2, 1e-9); /* behind the forward; the backward is the last pass */
+    plan_free(&plan);
+}
+
 /* Equal pipelines end their passes together, so one of them stands for all. */
 TEST(experts__of_equal_pipelines_are_built_once)
 {
