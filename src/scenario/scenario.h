@@ -39,7 +39,7 @@ enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). In place, one kernel's
  * backward writes both gradients over what it kept. */
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE, SCENARIO_SWIGLU_IN_PLACE };
-/** What brings tokens to their experts (docs/model.md, Experts). */
+/** Libraries that bring tokens to their experts (docs/model.md, Experts). */
 enum scenario_dispatcher {
     SCENARIO_DISPATCH_ALL_TO_ALL,
     SCENARIO_DISPATCH_ALL_GATHER,

@@ -100,7 +100,8 @@ static void add_layout(struct listing *listing, struct scenario_plan layout)
             bool zero3 = layout.sharding == SCENARIO_ZERO3;
             for (int32_t k = 0; k < (zero3 ? listing->shard_communication.n : 1); k++) {
                 layout.shard_communication = zero3 ? listing->shard_communication.at[k] : SCENARIO_COLLECTIVE;
-                bool shared = !experts || scenario_expert_ranks(&layout) == layout.tp; /* by the ranks that share other states */
+                bool shared =
+                    !experts || scenario_expert_ranks(&layout) == layout.tp; /* by the ranks that share other states */
                 if (layout.sharding == SCENARIO_ZERO1 || (layout.pp == 1 && !copies && shared))
                     add_memory(listing, layout);
             }
@@ -113,6 +114,7 @@ static void add_experts(struct listing *listing, struct scenario_plan layout)
 {
     const struct model *model = &listing->scenario->model;
     int64_t most = model_has_experts(model) ? layout.tp * layout.cp * layout.dp : 1;
+    layout.etp = 1; /* a search splits no expert */
     for (layout.ep = 1; layout.ep <= most; layout.ep++)
         if (!model_has_experts(model) ||
             (allows(&listing->space->ep, layout.ep) && layout_shares_experts(model, &layout) &&

@@ -50,7 +50,8 @@ bool hotspa_lay_out(const struct plan_request *from, int64_t tp, int64_t pp, str
         !scenario_stages_fit(&from->layout.stages, model->layers, (int32_t)pp, 1) ||
         platform_nvlink_domain(from->setting->platform) % tp != 0)
         return false;
-    if (model_has_experts(model) && tp != scenario_expert_ranks(&from->layout)) /* TP ranks do not share experts otherwise */
+    if (model_has_experts(model) &&
+        tp != scenario_expert_ranks(&from->layout)) /* TP ranks do not share experts otherwise */
         return false;
     *request = *from;
     request->layout.tp = tp;
