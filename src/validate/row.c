@@ -71,11 +71,11 @@ static double formula_flop(const struct file *file, const struct setting *settin
     static const struct {
         double attention_flop;
         bool all_parameters, heads_width;
-    } formulas[] = {{0, false, false}, {12, false, false}, {12, false, true}, {12, true, false},
-                    {12, true, true},  {6, true, false},   {6, true, true},   {6, false, true},   {0, false, false}};
+    } formulas[] = {{0, false, false}, {12, false, false}, {12, false, true}, {12, true, false}, {12, true, true},
+                    {6, true, false},  {6, true, true},    {6, false, true},  {0, false, false}};
     enum { NONE, SC21 = sizeof formulas / sizeof *formulas - 1 };
-    int32_t i =
-        choice(file, "flops_formula", "none|gemms+12Lhs|gemms+12Lqs|6N+12Lhs|6N+12Lqs|6N+6Lhs|6N+6Lqs|gemms+6Lqs|96BsLh^2");
+    int32_t i = choice(file, "flops_formula",
+                       "none|gemms+12Lhs|gemms+12Lqs|6N+12Lhs|6N+12Lqs|6N+6Lhs|6N+6Lqs|gemms+6Lqs|96BsLh^2");
     const struct model *model = &setting->scenario.model;
     double h = (double)model->hidden, l = (double)model->layers, s = (double)setting->scenario.data.context;
     const struct flop_model of = flop_model_of(model);
