@@ -245,7 +245,7 @@ static void add_groups(struct text_table *table, const struct validate *validate
     texts_free(&groups);
 }
 
-/** Runs whose outcomes are printed together. Those with experts have groups and none. */
+/** Runs whose outcomes are printed together. Rows with experts stand together, with groups or without. */
 enum part { PART_OWN, PART_GROUPS, PART_EXPERTS };
 
 /** Print rows of runs that ran out of memory, or that fitted, if the prediction differs. */

@@ -13,7 +13,7 @@ struct measured_limits {
     int64_t experts, top_k, ep; /* of runs with experts */
 };
 
-/** The range of the measured runs. Those with experts have limits of their own. */
+/** The range of the measured runs. Runs with experts have limits of their own. */
 struct validated_range {
     char source[512];
     char varying_lengths[512]; /* shardings of the runs whose lengths vary */
