@@ -29,6 +29,8 @@ def read(path):
     if "groups" in trace.file:  # rows that name a group test what no constant is fitted to; they count apart
         named = numpy.array([bool(text_of(text)) for text in trace.file["groups"][:]])[rows["group"]]
         rows = rows if named.all() else rows[~named]
+    apart = rows["experts"] == 1  # so do rows with experts
+    rows = rows if apart.all() else rows[~apart]
     if not len(rows):
         raise ValueError("no throughput row was simulated")
     return rows, names

@@ -29,7 +29,7 @@ class Validation(unittest.TestCase):
         rows = [row for row in report["rows"] if row["quantity"] == "tokens/s/GPU"]
         errors = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
         self.assertEqual(errors, sorted(errors, reverse=True))
-        counted = [error for row, error in zip(rows, errors) if not row["calib"] and "group" not in row]
+        counted = [error for row, error in zip(rows, errors) if not row["calib"] and "group" not in row and "experts" not in row]
         (all_rows,) = [entry for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and
                        entry["source"] == entry["device"] == "all" and not entry["full_plan"] and
                        not entry["calib"]]
@@ -52,15 +52,17 @@ class Validation(unittest.TestCase):
         """The table fits a screen. Its figures follow from the rows of --json, and -v prints it behind all rows."""
         report, short, long = (self.validate(*form, "--filter", "device=h100-sxm") for form in (["--json"], [], ["-v"]))
         lines = short.stdout.splitlines()
-        self.assertLessEqual(len(lines), 20)
+        self.assertLessEqual(len(lines), 24)
         self.assertLessEqual(max(map(len, lines)), 100)
         self.assertTrue(long.stdout.endswith("\n\n" + short.stdout))
         self.assertGreater(len(long.stdout.splitlines()), 5 * len(lines))
-        rows = [row for row in json.loads(report.stdout)["rows"] if not row["calib"] and "group" not in row]
+        every = [row for row in json.loads(report.stdout)["rows"] if not row["calib"]]
+        rows = [row for row in every if "group" not in row and "experts" not in row]
         told = {}
-        self.assertRegex(lines[-2], r"^runs of groups fit: \d+ of \d+ right$")
-        self.assertRegex(" ".join(lines[-4:-2]), r"^pairs: .* points in the median$")
-        for line in lines[1:-4]:
+        self.assertRegex(lines[-2], r"^runs with experts fit: \d+ of \d+ right$")
+        self.assertRegex(lines[-3], r"^runs of groups fit: \d+ of \d+ right$")
+        self.assertRegex(" ".join(lines[-5:-3]), r"^pairs: .* points in the median$")
+        for line in lines[1:-5]:
             name, n, mean, bias, worst, row, near, of = re.fullmatch(
                 r"(.*?) +(\d+) +(\S+)% +(\S+)% +(\S+)%  (\S+) +(\d+) of (\d+)", line).groups()
             self.assertEqual(n, of)
@@ -73,7 +75,12 @@ class Validation(unittest.TestCase):
         known = sum(row["quantity"] == "tokens/s/GPU" and row["trust"].startswith("A") for row in rows)
         self.assertEqual(told["all of known settings (trust A, A-)"][0], known)
         self.assertEqual(told["settings known in part (trust B)"][0], told["all"][0] - known)
-        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)"))}
+        experts = [(row["trust"][0], row.get("group")) for row in every if "experts" in row]
+        for name, trust, group in (("", "A", None), (", trust B", "B", None), (", real-routing, trust B", "B", "real-routing")):
+            n = experts.count((trust, group))
+            self.assertGreater(n, 0)
+            self.assertEqual(told[f"experts, h100-sxm{name}"][0], n)
+        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and "experts" not in name}
         self.assertEqual(sum(groups.values()), told["all"][0])
         self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
         self.assertIn("nemo, h100-sxm", groups)

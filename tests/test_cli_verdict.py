@@ -334,6 +334,47 @@ class Range(unittest.TestCase):
         self.assertTrue(0.85 <= within[0] <= 0.95, within)
         self.assertTrue(0.60 <= within[1] <= 0.75, within)
 
+    def test_expert_routing__is_that_of_pairs_and_holds_real_routing(self):
+        """The range of the pairs' ratios, times a prediction with balanced routing, holds the runs with real routing."""
+        script = SOURCE / "model/validation/range.py"
+        done = subprocess.run([script, "--routing"], capture_output=True, text=True, check=True)
+        shipped = (SOURCE / "model/expert_routing.yaml").read_text()
+        self.assertEqual(done.stdout, shipped, f"run {script} --routing")
+        report = json.loads(run("validate", SOURCE / "model/validation/training_experts.csv", "--json", "--quiet", "--output",
+                                SCRATCH / "experts").stdout)
+        pairs, least, most = (float(re.search(rf"^{key}: (\S+)$", shipped, re.MULTILINE)[1]) for key in ("pairs", "least", "most"))
+        ratios = [row["measured"] / row["predicted"] for row in report["rows"] if row.get("group") == "real-routing"]
+        self.assertEqual(len(ratios), pairs)
+        self.assertGreaterEqual(sum(least <= ratio <= most for ratio in ratios) / len(ratios), 0.8, ratios)
+        balanced = [row["row"] for row in report["rows"] if "group" not in row]
+        (every,) = [entry for entry in report["experts"] if entry["source"] == entry["device"] == "all" and not entry["full_plan"]]
+        self.assertEqual((every["rows"], report["statistics"]), (len(balanced), []))
+
+    def test_verdict__says_what_experts_were_measured(self):
+        """Balanced routing is counted with an imbalance of 1 only, and padding up to the capacity hides the routing."""
+        moe = write("moe.yaml", """\
+name: moe
+model: qwen3-30b-a3b
+device: h100-sxm
+platform: h100-2x8
+framework: megatron-core
+data: {lengths: fixed, context: 4Ki, global_batch: 64}
+engine: critical-path
+systems:
+  - {name: best-fit, plan: {tp: 1, pp: 1, cp: 1, ep: 8}}
+""")
+        report = json_of(moe)
+        said = "experts: balanced routing is counted; real routing was 8 to 20% slower in 4 measured pairs"
+        self.assertIn(said, report["verdict"])
+        self.assertEqual(report["expert_routing"], {"pairs": 4, "least": 0.803, "most": 0.918})
+        self.assertEqual((report["model_error"]["basis"], report["outside_measured_runs"]),
+                         ("24 measured runs of 3 sources with experts", []))
+        padded = ("--set", "systems.0.plan.capacity_factor=1", "--set", "systems.0.plan.pad_to_capacity=true")
+        for changes in (("--set", "expert_imbalance=1.2"), padded, ("--set", "model=qwen3-4b", "--set", "systems.0.plan.ep=1")):
+            other = json_of(moe, *changes)
+            self.assertNotIn("expert_routing", other)
+            self.assertNotIn(said, other["verdict"])
+
     def test_model_error__is_that_of_a_sum_by_hand(self):
         """Means 0.1, 0.2 and 0, so 0.1 overall and a variance of 0.01. Within the first two 0.0002 and 0.0008, so 0.0005.
         Between: 0.01 - (0.0005 / 2 + 0.0005 / 2 + 0.0005) / 3 = 0.01 - 0.001 / 3. The mean's own variance is 0.01 / 3."""

@@ -121,13 +121,14 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     recompute-granularity recompute-method recompute-num-layers attention-backend main-params-dtype main-grads-dtype exp-avg-dtype exp-avg-sq-dtype
     optimizer-offload-fraction window-size window-attn-skip-freq num-experts moe-router-topk moe-ffn-hidden-size moe-layer-freq
     moe-shared-expert-intermediate-size moe-token-dispatcher-type moe-expert-capacity-factor expert-model-parallel-size
-    expert-tensor-parallel-size q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers""".split()}
+    expert-tensor-parallel-size moe-router-num-groups moe-router-group-topk moe-flex-dispatcher-backend q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
     dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload moe-router-pre-softmax
-    multi-latent-attention""".split()}
+    multi-latent-attention moe-grouped-gemm moe-permute-fusion moe-pad-expert-input-to-capacity
+    overlap-moe-expert-parallel-comm""".split()}
 KNOWN |= {"recompute-modules": None, "sequence-packing-scheduler": 1, "max-seqlen-per-dp-cp-rank": 1}  # None: any number
 
 
@@ -230,7 +231,6 @@ class Megatron(unittest.TestCase):
         """Mixtral 8x7B on 256 GPUs: 32 replicas of 8 GPUs, and each rank of the 8 has one of the 8 experts."""
         flags, comments = self.flags("model=mixtral-8x7b", "systems.0.plan.tp=2", "systems.0.plan.ep=8")
         self.assertEqual(comments[2:], [
-            "The plan counts the GEMMs of experts one after the other, as without --moe-grouped-gemm.",
             "The plan counts balanced routing, which --moe-router-force-load-balancing makes in benchmarks."])
         backend = flags.pop("--attention-backend")
         self.assertIn(backend, ("flash", "fused"))
@@ -240,7 +240,7 @@ class Megatron(unittest.TestCase):
             "--disable-bias-linear": "", "--untie-embeddings-and-output-weights": "", "--position-embedding-type": "rope",
             "--attention-dropout": "0", "--hidden-dropout": "0", "--vocab-size": "32000", "--make-vocab-size-divisible-by": "128",
             "--num-experts": "8", "--moe-router-topk": "2", "--moe-ffn-hidden-size": "14336",
-            "--moe-token-dispatcher-type": "alltoall", "--expert-model-parallel-size": "8", "--expert-tensor-parallel-size": "1",
+            "--moe-token-dispatcher-type": "alltoall", "--moe-grouped-gemm": "", "--moe-permute-fusion": "", "--expert-model-parallel-size": "8", "--expert-tensor-parallel-size": "1",
             "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
             "--bf16": "", "--tensor-model-parallel-size": "2", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
             "--sequence-parallel": "", "--use-distributed-optimizer": "", "--overlap-grad-reduce": "", "--overlap-param-gather": ""})
@@ -249,7 +249,7 @@ class Megatron(unittest.TestCase):
         """DeepSeek-V3 has 3 dense layers, 58 with experts, and one behind them that predicts one more token."""
         plan = "systems.0.plan."
         flags, comments = self.flags("model=deepseek-v3", plan + "tp=1", plan + "ep=64", plan + "spread=even")
-        self.assertEqual(len(comments), 4, comments)
+        self.assertEqual(len(comments), 3, comments)
         backend = flags.pop("--attention-backend")
         self.assertIn(backend, ("flash", "fused"))
         self.assertEqual(flags, {
@@ -261,7 +261,7 @@ class Megatron(unittest.TestCase):
             "--attention-dropout": "0", "--hidden-dropout": "0", "--mtp-num-layers": "1", "--vocab-size": "129280",
             "--make-vocab-size-divisible-by": "128", "--num-experts": "256", "--moe-router-topk": "8",
             "--moe-ffn-hidden-size": "2048", "--moe-shared-expert-intermediate-size": "2048",
-            "--moe-layer-freq": "([0]*3+[1]*58)", "--moe-token-dispatcher-type": "alltoall",
+            "--moe-layer-freq": "([0]*3+[1]*58)", "--moe-router-num-groups": "8", "--moe-router-group-topk": "4", "--moe-token-dispatcher-type": "alltoall", "--moe-grouped-gemm": "", "--moe-permute-fusion": "",
             "--expert-model-parallel-size": "64", "--expert-tensor-parallel-size": "1",
             "--seq-length": "4096", "--max-position-embeddings": "4096", "--micro-batch-size": "2", "--global-batch-size": "1024",
             "--bf16": "", "--tensor-model-parallel-size": "1", "--pipeline-model-parallel-size": "4", "--context-parallel-size": "1",
@@ -318,6 +318,14 @@ class Megatron(unittest.TestCase):
             self.assertFalse([line for line in plain if said in line])
         flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1.25", plan + "recompute=[norm, attention-core]")
         self.assertEqual((flags["--moe-expert-capacity-factor"], flags["--recompute-modules"]), ("1.25", "core_attn layernorm"))
+        flags, comments = self.flags(plan + "tp=2", plan + "pp=1", plan + "ep=4", plan + "etp=2", "model=mixtral-8x7b", plan + "capacity_factor=1",
+                                     plan + "pad_to_capacity=true", "communication.dispatcher=deepep", "communication.ep_overlap=true",
+                                     "expert_gemms=grouped", "fused.permute=false")
+        self.assertEqual({name: flags[f"--{name}"] for name in ("expert-tensor-parallel-size", "moe-token-dispatcher-type", "moe-flex-dispatcher-backend")},
+                         {"expert-tensor-parallel-size": "2", "moe-token-dispatcher-type": "flex", "moe-flex-dispatcher-backend": "deepep"})
+        self.assertLessEqual({"--moe-pad-expert-input-to-capacity", "--overlap-moe-expert-parallel-comm"}, set(flags))
+        self.assertNotIn("--moe-permute-fusion", flags)
+        self.assertTrue([line for line in comments if "No flag names expert_gemms grouped" in line])
         self.assertNotIn("--expert-model-parallel-size", self.flags()[0])
 
     def test_export__prints_the_flags_of_a_searched_plan(self):

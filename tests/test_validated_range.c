@@ -6,15 +6,30 @@
 
 #include "harness.h"
 
-static const struct validated_range range = {.devices = "a100-80g h100-sxm",
-                                             .frameworks = "nemo",
-                                             .systems = "best-fit",
-                                             .gpus = 16,
-                                             .tp = 8,
-                                             .pp = 4,
-                                             .vpp = 2,
-                                             .cp = 2,
-                                             .context = 4096};
+static const struct validated_range range = {
+    .dense = {.devices = "a100-80g h100-sxm",
+              .frameworks = "nemo",
+              .systems = "best-fit",
+              .gpus = 16,
+              .tp = 8,
+              .pp = 4,
+              .vpp = 2,
+              .cp = 2,
+              .context = 4096},
+    .experts = {.devices = "h100-sxm",
+                .frameworks = "megatron-core",
+                .systems = "best-fit",
+                .windows = true,
+                .gpus = 32,
+                .tp = 2,
+                .pp = 2,
+                .vpp = 1,
+                .cp = 4,
+                .context = 8192,
+                .experts = 64,
+                .top_k = 4,
+                .ep = 8},
+};
 
 static int32_t outside(const char *lengths, const char *device, int64_t cp, const char *system,
                        char items[OUTSIDE_MOST][OUTSIDE_SIZE])
@@ -69,4 +84,44 @@ TEST(validated_range__names_options_of_plans_that_no_run_has)
     CHECK_TEXT(items[0], "FSDP with pipeline stages");
     CHECK_TEXT(items[1], "Adam below fp32");
     CHECK_TEXT(items[2], "an optimizer on the host");
+}
+
+/** List what of a scenario with experts lies outside, on one system with TP 2. */
+static int32_t outside_experts(const struct model *model, const struct scenario_plan *plan,
+                               char items[OUTSIDE_MOST][OUTSIDE_SIZE])
+{
+    struct training_system training = {.name = "best-fit"};
+    struct scenario_system entry = {.plan = *plan};
+    struct point_system system = {.entry = &entry, .system = &training};
+    struct point point = {.n_systems = 1, .systems = &system};
+    struct scenario scenario = {.device = {.name = "h100-sxm"},
+                                .framework_name = "megatron-core",
+                                .platform = {.n_nodes = 4, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .model = *model,
+                                .data = {.lengths = "fixed", .context = 8192}};
+    return validated_range_outside(&range, &scenario, &point, items);
+}
+
+/* Windows, CP 4 and 8192 tokens lie outside the dense runs only. */
+TEST(validated_range__compares_experts_with_runs_that_have_some)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    struct model model = {.layers = 1, .kinds = {{.experts = 64, .top_k = 4, .window = 128}}};
+    struct scenario_plan plan = {.tp = 2, .pp = 2, .vpp = 1, .cp = 4, .dp = 2, .ep = 8};
+    CHECK_EQUAL(outside_experts(&model, &plan, items), 0);
+    model = (struct model){
+        .layers = 1,
+        .kinds = {{.experts = 128, .top_k = 6, .shared_ffn = 1, .kv_lora_rank = 512}},
+        .mtp_layers = 1,
+    };
+    plan = (struct scenario_plan){.tp = 4, .pp = 1, .vpp = 1, .cp = 1, .dp = 8, .ep = 16, .sharding = SCENARIO_ZERO3};
+    CHECK_EQUAL(outside_experts(&model, &plan, items), 8);
+    CHECK_TEXT(items[0], "experts 128 (measured to 64)");
+    CHECK_TEXT(items[1], "top_k 6 (measured to 4)");
+    CHECK_TEXT(items[2], "ep 16 (measured to 8)");
+    CHECK_TEXT(items[3], "shared experts");
+    CHECK_TEXT(items[4], "FSDP with experts");
+    CHECK_TEXT(items[5], "latent attention");
+    CHECK_TEXT(items[6], "MTP");
+    CHECK_TEXT(items[7], "tp 4 (measured to 2)");
 }

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
 compares by their throughput. With the predictions of these runs and of public.csv it prints model/model_error.yaml: how
-far predictions are off, from errors by source (docs/model.md, "How sure", has the steps).
+far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs with experts are apart in
+both.
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
+    range.py --routing > model/expert_routing.yaml                        pairs of one plan with balanced and real routing
     slimsim validate --json | range.py --varying                          runs with varying lengths, by group and source
     range.py --reserve                                                    reserve_most of model/memory_pressure.yaml
 """
@@ -19,6 +21,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
+DENSE, EXPERTS = "training_[!e]*.csv", "training_experts.csv"
+REAL = "real-routing"  # the group of runs whose router was not forced to balance
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 TRUSTED = ("A", "A-")
 NAMES = ("bias", "between", "within", "deviation")
@@ -28,20 +32,30 @@ ERRORS_HEAD = """\
 # Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. docs/model.md, "How sure", has
 # the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
 source: >-
-  throughput of the runs of model/validation/training_*.csv and public.csv of trust A and A-, without the calibration
-  rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any trust
+  throughput of the runs of model/validation/training_a100.csv, training_h100.csv and public.csv of trust A and A-,
+  without the calibration rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any
+  trust. experts: the same of the runs of training_experts.csv with balanced routing, of trust A and A-
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
 # The range of the measured runs, by model/validation/range.py. A report names what lies outside.
 source: >-
-  {} training runs of model/validation/training_*.csv whose throughput `slimsim validate` compares; their sequences all
-  have the same length, and best-fit packs whole ones. The other systems, and varying lengths, are those of {} runs of
-  varying.csv
+  {} training runs of model/validation/training_a100.csv and training_h100.csv whose throughput `slimsim validate`
+  compares; their sequences all have the same length, and best-fit packs whole ones. The other systems, and varying
+  lengths, are those of {} runs of varying.csv. experts: the range of {} rows of training_experts.csv, in bf16
+"""
+ROUTING_HEAD = """\
+# SPDX-License-Identifier: GPL-3.0-or-later
+# What routing that is not forced to balance costs, by model/validation/range.py --routing. A verdict says it. least and
+# most: throughput with real routing over that of the same plan with balanced routing.
+source: >-
+  {}:
+  pairs {} of model/validation/training_experts.csv, whose experts an
+  untrained router chose
 """
 
 
-def compared(names="training_*.csv"):
+def compared(names=DENSE):
     rows = []
     for path in sorted(HERE.glob(names)):
         with open(path, newline="") as file:
@@ -54,17 +68,53 @@ def varying():
     return [row for row in compared("varying.csv") if row["system"] and row["compared"] != "ratio"]
 
 
-def text():
-    rows, others = compared(), varying()
-    frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
+def degrees_of(rows):
+    """The devices, frameworks and largest degrees of some rows, a line each."""
     gpus = max(int(row["platform.nodes"]) * int(row["platform.gpus_per_node"]) for row in rows)
-    lines = [f"devices: {' '.join(sorted({row['device'] for row in rows}))}",
-             f"frameworks: {' '.join(frameworks)}",
+    frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
+    return [f"devices: {' '.join(sorted({row['device'] for row in rows}))}", f"frameworks: {' '.join(frameworks)}",
+            f"gpus: {gpus}"] + [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
+
+
+def sizes_of(rows):
+    """Whether a model of these rows has windows, and the most experts, top_k and ep."""
+    models = [(HERE.parent / "llm" / f"{name}.yaml").read_text() for name in sorted({row["model"] for row in rows})]
+    most = {key: max(int(size) for model in models for size in re.findall(rf"^{key}: (\d+)", model, re.MULTILINE))
+            for key in ("experts", "top_k")} | {"ep": max(int(row["plan.ep"] or 1) for row in rows)}
+    windows = any(re.search(r"\bwindow: ", model) for model in models)
+    return [f"windows: {str(windows).lower()}"] + [f"{key}: {size}" for key, size in most.items()]
+
+
+def text():
+    rows, others, experts = compared(), varying(), compared(EXPERTS)
+    devices, frameworks, *degrees = degrees_of(rows)
+    lines = [devices, frameworks,
              f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
-             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {''}))}",
-             f"gpus: {gpus}"]
-    lines += [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
-    return HEAD.format(len(rows), len(others)) + "\n".join(lines) + "\n"
+             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {''}))}", *degrees, "experts:"]
+    lines += [f"  {line}" for line in ("systems: best-fit", *degrees_of(experts), *sizes_of(experts))]
+    return HEAD.format(len(rows), len(others), len(experts)) + "\n".join(lines) + "\n"
+
+
+def plan_of(row):
+    """All that a row says about its run, without its result and the routing."""
+    return [cell for column, cell in row.items() if column.startswith(("model", "plan.", "data.", "platform.", "micro_batch", "device"))]
+
+
+def pairs():
+    """Pairs of runs of one plan and source, with balanced and with real routing."""
+    rows = compared(EXPERTS)
+    return [(one, other) for other in rows for one in rows if other["group"] == REAL and one["group"] != REAL and
+            plan_of(one) == plan_of(other) and one["source"] == other["source"]]
+
+
+def routing_text():
+    """model/expert_routing.yaml."""
+    found = pairs()
+    ratios = [float(other["tflops_per_gpu"]) / float(one["tflops_per_gpu"]) for one, other in found]
+    names = ", ".join(f"{one['id']} {other['id']}" for one, other in found)
+    (source,) = {one["source"] for one, _ in found}
+    return (ROUTING_HEAD.format(source, names) +
+            f"pairs: {len(found)}\nleast: {min(ratios):.3f}\nmost: {max(ratios):.3f}\n")
 
 
 def source_of(text):
@@ -72,9 +122,10 @@ def source_of(text):
     return re.match(r"arXiv:[\d.]+|[\w.-]+/[\w.-]+", text)[0]
 
 
-def sources_of(report):
+def sources_of(report, experts=False):
     """Runs of each source: (error, framework, device, context, cp). The source with most runs comes first."""
-    rows = {row["id"]: row for row in compared() + compared("public.csv")}
+    rows = {row["id"]: row for row in (compared(EXPERTS) if experts else compared() + compared("public.csv"))
+            if not experts or row["group"] != REAL}
     sources = {}
     for found in report["rows"]:
         row = rows.get(found["row"])
@@ -122,21 +173,39 @@ def distances(sources):
     return found
 
 
-def errors_text(report):
-    """model_error.yaml of the output of `slimsim validate --json`."""
-    sources = sources_of(report)
-    lists = {name: [run[0] for run in runs] for name, runs in sources.items()}
+def errors_of(sources):
+    """The errors of each source, without the rest of its runs."""
+    return {name: [run[0] for run in runs] for name, runs in sources.items()}
+
+
+def numbers_of(lists):
+    """The numbers of model_error.yaml of the lists of errors of sources."""
+    return [f"rows: {sum(map(len, lists.values()))}", f"sources: {len(lists)}",
+            *(f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(lists.values())))]
+
+
+def held_text(sources):
+    """The shares of runs within p5 to p95, and within one deviation, with their own source left out."""
     far = distances(sources)
-    lines = [f"rows: {len(far)}", f"sources: {len(sources)}"]
-    lines += [f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(lists.values()))]
-    varied = varying_of(report)
-    numbers = ", ".join(f"{name}: {value:.4f}" for name, value in zip(NAMES, model_of(varied.values())))
-    lines.append(f"varying: {{rows: {sum(map(len, varied.values()))}, sources: {len(varied)}, {numbers}}}")
     held = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (P95, 1)]
-    lines += [f"held: {{p5_to_p95: {held[0]:.3f}, one_deviation: {held[1]:.3f}}}", "errors:"]
+    return f"{{p5_to_p95: {held[0]:.3f}, one_deviation: {held[1]:.3f}}}"
+
+
+def source_lines(lists):
+    """A line for each source."""
     for name, errors in lists.items():
         spread = f", deviation: {statistics.stdev(errors):.4f}" if len(errors) > 1 else ""
-        lines.append(f'  - {{source: "{name}", rows: {len(errors)}, mean: {statistics.mean(errors):.4f}{spread}}}')
+        yield f'  - {{source: "{name}", rows: {len(errors)}, mean: {statistics.mean(errors):.4f}{spread}}}'
+
+
+def errors_text(report):
+    """model_error.yaml of the output of `slimsim validate --json`."""
+    dense, experts = sources_of(report), sources_of(report, experts=True)
+    lines = [*numbers_of(errors_of(dense)),
+             f"varying: {{{', '.join(numbers_of(varying_of(report)))}}}",
+             f"experts: {{{', '.join(numbers_of(errors_of(experts)))}}}",
+             f"held: {held_text(dense)}", f"held_experts: {held_text(experts)}",
+             "errors:", *source_lines(errors_of(dense)), "errors_experts:", *source_lines(errors_of(experts))]
     return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 
@@ -180,8 +249,10 @@ def reserve_text():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--errors", action="store_true", help="read `slimsim validate --json` and print model_error.yaml")
+    parser.add_argument("--routing", action="store_true", help="print expert_routing.yaml: what real routing of experts costs")
     parser.add_argument("--reserve", action="store_true", help="print what PyTorch's allocator reserved in measured steps")
     parser.add_argument("--varying", action="store_true", help="read `slimsim validate --json`, print runs with varying lengths by source")
     asked = parser.parse_args()
     sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else
-                     errors_text(json.load(sys.stdin)) if asked.errors else reserve_text() if asked.reserve else text())
+                     errors_text(json.load(sys.stdin)) if asked.errors else routing_text() if asked.routing else
+                     reserve_text() if asked.reserve else text())

@@ -477,6 +477,13 @@ static void write_experts(FILE *file, const struct writer *writer)
         fprintf(file, " (computed with %g)", writer->scenario->expert_imbalance);
 }
 
+/** Write what real routing of experts cost in measured pairs. */
+static void write_routing(FILE *file, const struct writer *writer)
+{
+    if (writer->verdict->routing.pairs > 0)
+        expert_routing_write(file, &writer->verdict->routing);
+}
+
 /** Return up to which imbalance of experts a system fits, NaN if it does not or if each rank has all experts. */
 static double imbalance_of(const struct writer *writer, int32_t system)
 {
@@ -577,9 +584,9 @@ static const struct {
     [VERDICT_BATCH] = {write_batch_check, true}, [VERDICT_TIE] = {write_tie, true},
     [VERDICT_REASON] = {write_why, true},        [VERDICT_HOST_MEMORY] = {write_host_memory, true},
     [VERDICT_DELAYS] = {write_delays, true},     [VERDICT_CONTEXT] = {write_context, true},
-    [VERDICT_EXPERTS] = {write_experts, true},   [VERDICT_SETTINGS] = {write_settings, true},
-    [VERDICT_FITS] = {write_tight, false},       [VERDICT_MODEL] = {write_model, true},
-    [VERDICT_OUTSIDE] = {write_outside, false},
+    [VERDICT_EXPERTS] = {write_experts, true},   [VERDICT_ROUTING] = {write_routing, true},
+    [VERDICT_SETTINGS] = {write_settings, true}, [VERDICT_FITS] = {write_tight, false},
+    [VERDICT_MODEL] = {write_model, true},       [VERDICT_OUTSIDE] = {write_outside, false},
 };
 
 /** Read what the measured runs say about a point. */
@@ -589,11 +596,17 @@ static bool read_measured(const struct scenario *scenario, const struct point *p
     struct validated_range range;
     int64_t cp = 1;
     int32_t first = verdict->ranked.standings[0].system;
-    for (int32_t i = 0; i < point->n_systems; i++)
-        cp = point->systems[i].entry->plan.cp > cp ? point->systems[i].entry->plan.cp : cp;
+    bool routed = false; /* padding up to the capacity takes the same time with any routing */
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        const struct scenario_plan *plan = &point->systems[i].entry->plan;
+        cp = plan->cp > cp ? plan->cp : cp;
+        routed = routed || !plan->pad_to_capacity;
+    }
     if (!validated_range_read(scenario_data_dir(), &range, err) ||
         !model_error_read(scenario_data_dir(), scenario, cp, point->systems[first].entry->plan.sharding,
-                          &verdict->error, err))
+                          &verdict->error, err) ||
+        (routed && expert_routing_is_balanced(scenario) &&
+         !expert_routing_read(scenario_data_dir(), &verdict->routing, err)))
         return false;
     verdict->n_outside = validated_range_outside(&range, scenario, point, verdict->outside);
     return true;
@@ -742,6 +755,10 @@ void verdict_add_json(const struct verdict *verdict, json_t *point)
         point, json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "verdict", json_of_texts(n, (const char *const *)lines),
                          "ties", ties, "reason", verdict->sentence[VERDICT_REASON], "faster_settings", settings,
                          "outside_measured_runs", outside, "model_error", model_error_json(&verdict->error)));
+    if (verdict->routing.pairs > 0)
+        json_object_set_new(point, "expert_routing",
+                            json_pack("{s:I, s:f, s:f}", "pairs", (json_int_t)verdict->routing.pairs, "least",
+                                      verdict->routing.least, "most", verdict->routing.most));
     free_texts(lines, n);
 }
 

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "simulate/expert_routing.h"
 #include "simulate/faster_setting.h"
 #include "simulate/model_error.h"
 #include "simulate/standing.h"
@@ -18,6 +19,7 @@ enum verdict_sentence {
     VERDICT_DELAYS,
     VERDICT_CONTEXT, /* DCP's bound for systems with context parallelism */
     VERDICT_EXPERTS, /* the imbalance of experts that memory holds */
+    VERDICT_ROUTING, /* what real routing costs, if balanced routing is counted */
     VERDICT_SETTINGS,
     VERDICT_FITS,  /* systems that fit tightly, and faster plans that would */
     VERDICT_MODEL, /* the range of the first by the model's error */
@@ -38,7 +40,8 @@ struct verdict {
     int32_t n_settings, n_outside;
     struct faster_setting settings[FASTER_SETTINGS_MOST]; /* of the first system */
     char outside[OUTSIDE_MOST][OUTSIDE_SIZE];
-    struct model_error error; /* of all systems */
+    struct model_error error;      /* of all systems */
+    struct expert_routing routing; /* pairs 0: the scenario counts no balanced routing of experts */
 };
 
 /**
@@ -58,7 +61,8 @@ bool verdict_record_point(const struct scenario *scenario, const struct lengths 
 
 /**
  * Add ties, verdict, reason, faster_settings, outside_measured_runs and model_error to a point, and would_fit and
- * model_interval and faster_if_tight to its systems.
+ * model_interval and faster_if_tight to its systems. A point that counts balanced routing of experts also gets
+ * expert_routing.
  */
 void verdict_add_json(const struct verdict *verdict, json_t *point);
 

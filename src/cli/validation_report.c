@@ -202,15 +202,28 @@ static void add_statistics(struct text_table *table, const struct validate *vali
                    100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id, pairs, spearman);
 }
 
-/** Add one line for each text of a kind. */
+/** Add one line for each text of a kind, for the rows with experts or for those without. */
 static void add_statistics_by(struct text_table *table, const struct validate *validate, const struct texts *texts,
-                              bool by_device)
+                              bool by_device, bool experts)
 {
     for (int32_t i = 0; i < texts->n; i++) {
-        struct validate_group group = {.quantity = VALIDATE_THROUGHPUT};
+        struct validate_group group = {.quantity = VALIDATE_THROUGHPUT, .experts = experts};
+        char name[96];
         *(by_device ? &group.device : &group.source) = texts->text[i];
-        add_statistics(table, validate, texts->text[i], group);
+        snprintf(name, sizeof name, "%s%s", experts ? "experts, " : "", texts->text[i]);
+        add_statistics(table, validate, name, group);
     }
+}
+
+/** Add the lines of rows with experts and balanced routing. Groups have the other ones. */
+static void add_experts(struct text_table *table, const struct validate *validate, const struct texts *sources,
+                        const struct texts *devices)
+{
+    add_statistics_by(table, validate, sources, false, true);
+    add_statistics_by(table, validate, devices, true, true);
+    add_statistics(table, validate, "experts: trust A and A-",
+                   (struct validate_group){.experts = true, .full_plan = true});
+    add_statistics(table, validate, "experts: all", (struct validate_group){.experts = true});
 }
 
 /** Add one line for each group, and one for all of known settings. */
@@ -232,38 +245,47 @@ static void add_groups(struct text_table *table, const struct validate *validate
     texts_free(&groups);
 }
 
+/** Runs whose outcomes are printed together. Rows with experts stand together, with groups or without. */
+enum part { PART_OWN, PART_GROUPS, PART_EXPERTS };
+
 /** Print rows of runs that ran out of memory, or that fitted, if the prediction differs. */
-static void print_misjudged(const struct validate *validate, bool grouped, bool ran_out)
+static void print_misjudged(const struct validate *validate, enum part part, bool ran_out)
 {
-    for (int32_t i = 0, shown = 0; i < validate->n_rows; i++)
-        if (!validate->rows[i].varies && validate->rows[i].ran_out == ran_out &&
-            (validate->rows[i].group[0] != '\0') == grouped && validate_misjudged(&validate->rows[i]))
-            printf("%s%s", shown++ == 0 ? ": " : " ", validate->rows[i].id);
+    for (int32_t i = 0, shown = 0; i < validate->n_rows; i++) {
+        const struct validate_row *row = &validate->rows[i];
+        enum part own = row->experts ? PART_EXPERTS : row->group[0] != '\0' ? PART_GROUPS : PART_OWN;
+        if (!row->varies && row->ran_out == ran_out && own == part && validate_misjudged(row))
+            printf("%s%s", shown++ == 0 ? ": " : " ", row->id);
+    }
     putchar('\n');
 }
 
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
-static void print_fits(const struct validate *validate, bool grouped)
+static void print_fits(const struct validate *validate, enum part part)
 {
-    struct validate_outcomes outcomes = validate_outcomes_of(validate, grouped ? "" : NULL);
-    if (grouped && outcomes.n == 0)
+    static const char *const of[] = {"", " of groups", " with experts"};
+    struct validate_outcomes outcomes = part == PART_EXPERTS
+                                            ? validate_outcomes_of_experts(validate)
+                                            : validate_outcomes_of(validate, part == PART_GROUPS ? "" : NULL);
+    if (part != PART_OWN && outcomes.n == 0)
         return;
-    printf("whether runs%s fit: %d of %d predicted right\n", grouped ? " of groups" : "",
+    printf("whether runs%s fit: %d of %d predicted right\n", of[part],
            (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), (int)outcomes.n);
     printf("predicted not to fit, though they ran: %d of %d runs", (int)outcomes.n_false_alarm,
            (int)(outcomes.n - outcomes.n_ran_out));
-    print_misjudged(validate, grouped, false);
+    print_misjudged(validate, part, false);
     printf("predicted to fit, though they ran out of memory: %d of %d runs, %d of them tightly", (int)outcomes.n_missed,
            (int)outcomes.n_ran_out, (int)outcomes.n_missed_tight);
-    print_misjudged(validate, grouped, true);
+    print_misjudged(validate, part, true);
     printf("predicted to fit tightly, and they ran: %d of %d runs\n", (int)outcomes.n_tight,
            (int)(outcomes.n - outcomes.n_ran_out));
 }
 
 static void print_outcomes(const struct validate *validate)
 {
-    print_fits(validate, false);
-    print_fits(validate, true);
+    print_fits(validate, PART_OWN);
+    print_fits(validate, PART_GROUPS);
+    print_fits(validate, PART_EXPERTS);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
     printf("predicted to fit tightly, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
@@ -280,9 +302,10 @@ static void print_summary(const struct validate *validate, const struct texts *s
         char name[64];
         snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);
         if (q == VALIDATE_THROUGHPUT) {
-            add_statistics_by(&table, validate, sources, false);
-            add_statistics_by(&table, validate, devices, true);
+            add_statistics_by(&table, validate, sources, false, false);
+            add_statistics_by(&table, validate, devices, true, false);
             add_groups(&table, validate, q);
+            add_experts(&table, validate, sources, devices);
             add_statistics(&table, validate, "tokens/s/GPU: trust A and A-",
                            (struct validate_group){.quantity = q, .full_plan = true});
         }
@@ -326,6 +349,8 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "device", json_string(row->device));
     if (row->group[0] != '\0')
         json_object_set_new(json, "group", json_string(row->group));
+    if (row->experts)
+        json_object_set_new(json, "experts", json_true());
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->ratio_only)
         json_object_set_new(json, "only_beside_pair", json_true());
@@ -377,14 +402,26 @@ static json_t *pairs_json(const struct validate *validate)
     return list;
 }
 
-static json_t *outcomes_json(const struct validate *validate, const char *group)
+static json_t *outcomes_json(struct validate_outcomes outcomes)
 {
-    struct validate_outcomes outcomes = validate_outcomes_of(validate, group);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "rows", (int)outcomes.n, "right",
                      (int)(outcomes.n - outcomes.n_false_alarm - outcomes.n_missed), "ran_out_of_memory",
                      (int)outcomes.n_ran_out, "fitted_predicted_not_to", (int)outcomes.n_false_alarm,
                      "ran_out_predicted_to_fit", (int)outcomes.n_missed, "ran_out_predicted_tight",
                      (int)outcomes.n_missed_tight, "fitted_predicted_tight", (int)outcomes.n_tight);
+}
+
+/** Return the statistics of throughput of rows with experts and balanced routing. */
+static json_t *experts_json(const struct validate *validate, const struct texts *sources, const struct texts *devices)
+{
+    json_t *list = json_array();
+    for (int32_t i = 0; i < sources->n; i++)
+        append_statistics(list, validate, (struct validate_group){.source = sources->text[i], .experts = true});
+    for (int32_t i = 0; i < devices->n; i++)
+        append_statistics(list, validate, (struct validate_group){.device = devices->text[i], .experts = true});
+    append_statistics(list, validate, (struct validate_group){.full_plan = true, .experts = true});
+    append_statistics(list, validate, (struct validate_group){.experts = true});
+    return list;
 }
 
 void validation_print_json(const struct validate *validate)
@@ -413,11 +450,15 @@ void validation_print_json(const struct validate *validate)
         if (validate->rows[i].reason[0] != '\0')
             json_array_append_new(skipped, row_json(&validate->rows[i]));
     json_t *root = json_pack("{s:o, s:o, s:o, s:o}", "rows", rows, "skipped", skipped, "statistics", statistics,
-                             "outcomes", outcomes_json(validate, NULL));
+                             "outcomes", outcomes_json(validate_outcomes_of(validate, NULL)));
     json_object_set_new(root, "groups", of_groups);
     json_object_set_new(root, "pairs", pairs_json(validate));
     if (validate_outcomes_of(validate, "").n > 0)
-        json_object_set_new(root, "outcomes_of_groups", outcomes_json(validate, ""));
+        json_object_set_new(root, "outcomes_of_groups", outcomes_json(validate_outcomes_of(validate, "")));
+    if (validate_outcomes_of_experts(validate).n > 0) {
+        json_object_set_new(root, "experts", experts_json(validate, &sources, &devices));
+        json_object_set_new(root, "outcomes_of_experts", outcomes_json(validate_outcomes_of_experts(validate)));
+    }
     if (validate->unread[0] != '\0')
         json_object_set_new(root, "unread_columns", json_string(validate->unread));
     command_print_json(root);
@@ -442,6 +483,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .device = texts[4].index[i],
             .group = texts[5].index[i],
             .quantity = (int32_t)row->quantity,
+            .experts = row->experts,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
             .only_beside_pair = row->ratio_only,

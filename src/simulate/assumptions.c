@@ -229,6 +229,16 @@ static const char *const accumulation_text[] = {
     [SCENARIO_ACCUMULATE_AUTOGRAD] = ", gradients added up by a kernel of their own",
     [SCENARIO_ACCUMULATE_FP32_COPY] = ", gradients copied to fp32 and added up by four kernels of their own"};
 
+static const char *const expert_gemms_text[] = {[DEVICE_SEQUENTIAL] = "GEMMs of a GPU run one after the other",
+                                                [DEVICE_MULTI_STREAM] =
+                                                    "GEMMs of a GPU are launched on several streams",
+                                                [DEVICE_GROUPED] = "GEMMs of a GPU are one kernel"};
+
+static const char *const dispatcher_text[] = {[SCENARIO_DISPATCH_ALL_TO_ALL] = "an all-to-all",
+                                              [SCENARIO_DISPATCH_ALL_GATHER] = "an all-gather",
+                                              [SCENARIO_DISPATCH_DEEPEP] = "DeepEP",
+                                              [SCENARIO_DISPATCH_HYBRID_EP] = "HybridEP"};
+
 /** Print in how many iterations SimGrid ran every tensor rank by itself. @return false: in none */
 static bool print_every_rank(const struct point *point, char line[ASSUMPTIONS_SIZE])
 {
@@ -325,8 +335,10 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
-            "experts: their GEMMs run one after the other, two all-to-alls in each layer and pass are not hidden, and "
-            "the busiest rank has %g times the mean tokens; no measured run has experts",
+            "experts: %s; %s brings tokens to them and results back in each layer and pass, %s; the busiest rank has "
+            "%g times the mean tokens",
+            expert_gemms_text[scenario->expert_gemms], dispatcher_text[communication->dispatcher],
+            communication->ep_overlap ? "beside kernels of another micro-batch" : "and nothing hides it",
             scenario->expert_imbalance);
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,

@@ -8,15 +8,24 @@
 #include "base/text.h"
 #include "document/schema.h"
 
-/** Errors of all runs, and of those with varying lengths. */
+/** Errors of dense runs with lengths all alike, of those with varying lengths, and of runs with experts. */
 struct errors {
-    struct model_error fixed, varying;
+    struct model_error fixed, varying, experts;
 };
 
 #define FIELD(field)   offsetof(struct errors, fixed.field)
 #define VARYING(field) offsetof(struct errors, varying.field)
+#define EXPERTS(field) offsetof(struct errors, experts.field)
 
 static const struct schema_key keys[] = {
+    {"experts.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with experts", EXPERTS(rows)},
+    {"experts.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", EXPERTS(sources)},
+    {"experts.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", EXPERTS(bias)},
+    {"experts.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
+     EXPERTS(between)},
+    {"experts.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", EXPERTS(within)},
+    {"experts.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
+     "standard deviation in a source with experts that nobody has seen", EXPERTS(deviation)},
     {"varying.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with varying lengths",
      VARYING(rows)},
     {"varying.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", VARYING(sources)},
@@ -34,7 +43,7 @@ static const struct schema_key keys[] = {
     {"deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation in a source that nobody has seen",
      FIELD(deviation)},
 };
-static const char *const others[] = {"source", "held", "errors", NULL};
+static const char *const others[] = {"source", "held", "held_experts", "errors", "errors_experts", NULL};
 
 /** Widen the deviation, and say what it rests on. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
@@ -44,7 +53,7 @@ static void widen(const struct validated_range *range, const struct scenario *sc
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
     int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s", (int)error->rows,
                         (int)error->sources, error->varying ? " with varying lengths" : "",
-                        model_has_experts(&scenario->model) ? ", none with experts" : "");
+                        error->experts ? " with experts" : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
                          i == 0 ? ", wider for " : ", ", error->wider[i]);
@@ -62,7 +71,8 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
         !validated_range_read(data_dir, &range, err))
         return false;
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
-    *error = errors.varying.varying ? errors.varying : errors.fixed;
+    errors.experts.experts = model_has_experts(&scenario->model);
+    *error = errors.experts.experts ? errors.experts : errors.varying.varying ? errors.varying : errors.fixed;
     widen(&range, scenario, cp, sharding, error);
     return true;
 }

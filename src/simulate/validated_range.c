@@ -9,26 +9,34 @@
 #include "trace/table.h"
 
 #define FIELD(field) offsetof(struct validated_range, field)
-#define LARGEST(name, unit, meaning)                                                                                   \
+#define LARGEST(key, unit, meaning, of, name)                                                                          \
     {                                                                                                                  \
-#name, SCHEMA_INT, unit, 1, INT32_MAX, NULL, NULL, meaning, FIELD(name)                                        \
+        key, SCHEMA_INT, unit, 1, INT32_MAX, NULL, NULL, meaning, FIELD(of.name)                                       \
     }
+/* Keys of one struct measured_limits. */
+#define LIMITS(prefix, of)                                                                                             \
+    {prefix "devices", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "devices of the runs, separated by blanks",                 \
+     FIELD(of.devices)},                                                                                               \
+        {prefix "frameworks", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "frameworks of the runs", FIELD(of.frameworks)},     \
+        {prefix "systems", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "training systems of the runs", FIELD(of.systems)},     \
+        {prefix "windows", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "whether a model of any run has sliding windows",    \
+         FIELD(of.windows)},                                                                                           \
+        LARGEST(prefix "gpus", "GPUs", "most GPUs of a run", of, gpus),                                                \
+        LARGEST(prefix "tp", "GPUs", "largest tensor-parallel degree", of, tp),                                        \
+        LARGEST(prefix "pp", "stages", "largest number of pipeline stages", of, pp),                                   \
+        LARGEST(prefix "vpp", "chunks", "largest number of virtual stages of a rank", of, vpp),                        \
+        LARGEST(prefix "cp", "GPUs", "largest context-parallel degree", of, cp),                                       \
+        LARGEST(prefix "context", "tokens", "longest sequence", of, context)
 
 static const struct schema_key keys[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the range", FIELD(source)},
-    {"devices", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "devices of the runs, separated by blanks", FIELD(devices)},
-    {"frameworks", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "frameworks of the runs", FIELD(frameworks)},
-    {"systems", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "training systems of the runs", FIELD(systems)},
     {"varying_lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "shardings of the runs whose lengths vary, separated by blanks", FIELD(varying_lengths)},
-    {"windows", SCHEMA_BOOL, "-", 0, 0, "false", NULL, "whether a model of any run has sliding windows",
-     FIELD(windows)},
-    LARGEST(gpus, "GPUs", "most GPUs of a run"),
-    LARGEST(tp, "GPUs", "largest tensor-parallel degree"),
-    LARGEST(pp, "stages", "largest number of pipeline stages"),
-    LARGEST(vpp, "chunks", "largest number of virtual stages of a rank"),
-    LARGEST(cp, "GPUs", "largest context-parallel degree"),
-    LARGEST(context, "tokens", "longest sequence"),
+    LIMITS("", dense),
+    LIMITS("experts.", experts),
+    LARGEST("experts.experts", "experts", "most experts of a layer", experts, experts),
+    LARGEST("experts.top_k", "experts", "most experts that compute a token", experts, top_k),
+    LARGEST("experts.ep", "GPUs", "largest expert-parallel degree", experts, ep),
 };
 
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err)
@@ -46,7 +54,45 @@ static bool varies(const struct scenario *scenario)
 
 bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario, int32_t sharding)
 {
-    return varies(scenario) && text_has_word(range->varying_lengths, trace_sharding_names.text[sharding]);
+    return varies(scenario) && !model_has_experts(&scenario->model) &&
+           text_has_word(range->varying_lengths, trace_sharding_names.text[sharding]);
+}
+
+/** Return the limits of the runs that a scenario is compared with. */
+static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
+{
+    return model_has_experts(&scenario->model) ? &range->experts : &range->dense;
+}
+
+/** Return whether runs on a scenario's device were measured. With experts the same chip with other memory counts, if
+ * dense runs were measured on it. */
+static bool has_device(const struct validated_range *range, const struct scenario *scenario)
+{
+    const struct device *device = &scenario->device;
+    const struct measured_limits *limits = limits_of(range, scenario);
+    return text_has_word(limits->devices, device->name) ||
+           (limits == &range->experts && device->own_curves && text_has_word(limits->devices, device->curves_of) &&
+            text_has_word(range->dense.devices, device->name));
+}
+
+/** Find the most experts of a layer of a model, and the most that compute a token. */
+static void find_experts(const struct model *model, int64_t *experts, int64_t *top_k)
+{
+    *experts = *top_k = 0;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++) {
+        if (!model_has_kind(model, kind))
+            continue;
+        *experts = model->kinds[kind].experts > *experts ? model->kinds[kind].experts : *experts;
+        *top_k = model->kinds[kind].top_k > *top_k ? model->kinds[kind].top_k : *top_k;
+    }
+}
+
+static bool has_shared_experts(const struct model *model)
+{
+    bool shared = false;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        shared = shared || (model_has_kind(model, kind) && model->kinds[kind].shared_ffn > 0);
+    return shared;
 }
 
 /** The items so far. */
@@ -74,11 +120,11 @@ static void add_number(struct items *items, const char *name, int64_t value, int
         add(items, text);
 }
 
-static void add_name(struct items *items, const char *what, const char *names, const char *name)
+static void add_name(struct items *items, const char *what, bool measured, const char *name)
 {
     char text[OUTSIDE_SIZE];
     snprintf(text, sizeof text, "%s %.64s", what, name);
-    if (!text_has_word(names, name))
+    if (!measured)
         add(items, text);
 }
 
@@ -103,8 +149,31 @@ static void add_options(const struct point *point, struct items *items)
         add(items, "shards on demand");
 }
 
+/** Add what no measured run with experts has. */
+static void add_experts(const struct measured_limits *limits, const struct scenario *scenario,
+                        const struct point *point, struct items *items)
+{
+    int64_t experts, top_k, ep = 0;
+    bool sharded = false;
+    if (!model_has_experts(&scenario->model))
+        return;
+    find_experts(&scenario->model, &experts, &top_k);
+    for (int32_t i = 0; i < point->n_systems; i++) {
+        const struct scenario_plan *plan = &point->systems[i].entry->plan;
+        ep = plan->ep > ep ? plan->ep : ep;
+        sharded = sharded || plan->sharding == SCENARIO_ZERO3;
+    }
+    add_number(items, "experts", experts, limits->experts);
+    add_number(items, "top_k", top_k, limits->top_k);
+    add_number(items, "ep", ep, limits->ep);
+    if (has_shared_experts(&scenario->model))
+        add(items, "shared experts");
+    if (sharded)
+        add(items, "FSDP with experts");
+}
+
 /** Add the largest degrees of all systems, the systems, and what their plans have. */
-static void add_systems(const struct validated_range *range, const struct point *point, struct items *items)
+static void add_systems(const struct measured_limits *range, const struct point *point, struct items *items)
 {
     int64_t tp = 0, pp = 0, vpp = 0, cp = 0;
     for (int32_t i = 0; i < point->n_systems; i++) {
@@ -119,13 +188,15 @@ static void add_systems(const struct validated_range *range, const struct point 
     add_number(items, "vpp", vpp, range->vpp);
     add_number(items, "cp", cp, range->cp);
     for (int32_t i = 0; i < point->n_systems; i++)
-        add_name(items, "system", range->systems, point->systems[i].system->name);
+        add_name(items, "system", text_has_word(range->systems, point->systems[i].system->name),
+                 point->systems[i].system->name);
     add_options(point, items);
 }
 
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE])
 {
+    const struct measured_limits *limits = limits_of(range, scenario);
     struct items list = {.at = items};
     if (scenario->replay.n_steps > 0)
         add(&list, "replayed passes");
@@ -134,19 +205,18 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         outside = outside || !validated_range_varies(range, scenario, point->systems[i].entry->plan.sharding);
     if (outside)
         add(&list, "varying lengths");
-    if (model_has_experts(&scenario->model))
-        add(&list, "experts");
+    add_experts(limits, scenario, point, &list);
     if (model_has_latent_attention(&scenario->model))
         add(&list, "latent attention");
     if (scenario->model.mtp_layers > 0)
         add(&list, "MTP");
-    if (!range->windows && model_has_windows(&scenario->model))
+    if (!limits->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
-    add_name(&list, "device", range->devices, scenario->device.name);
-    add_name(&list, "framework", range->frameworks, scenario->framework_name);
-    add_number(&list, "context", scenario->data.context, range->context);
-    add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), range->gpus);
-    add_systems(range, point, &list);
+    add_name(&list, "device", has_device(range, scenario), scenario->device.name);
+    add_name(&list, "framework", text_has_word(limits->frameworks, scenario->framework_name), scenario->framework_name);
+    add_number(&list, "context", scenario->data.context, limits->context);
+    add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), limits->gpus);
+    add_systems(limits, point, &list);
     if (!platform_has_nvlink(&scenario->platform))
         add(&list, "nodes without NVLink");
     if (platform_gpus_per_nic(&scenario->platform) > 1)
@@ -159,16 +229,23 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
 int32_t validated_range_respects(const struct validated_range *range, const struct scenario *scenario, int64_t cp,
                                  int32_t sharding, const char *names[RANGE_N_RESPECTS])
 {
+    const struct measured_limits *limits = limits_of(range, scenario);
+    const struct model *model = &scenario->model;
+    bool with_experts = model_has_experts(model);
+    int64_t experts, top_k;
+    find_experts(model, &experts, &top_k);
     const struct {
         const char *name;
         bool outside;
     } respects[RANGE_N_RESPECTS] = {
-        {"experts", model_has_experts(&scenario->model)},
+        {"experts", with_experts && (experts > limits->experts || top_k > limits->top_k)},
+        {"latent attention", with_experts && model_has_latent_attention(model)},
+        {"MTP", with_experts && model->mtp_layers > 0},
         {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario, sharding)},
-        {"device", !text_has_word(range->devices, scenario->device.name)},
-        {"framework", !text_has_word(range->frameworks, scenario->framework_name)},
-        {"context", scenario->data.context > range->context},
-        {"cp", cp > range->cp},
+        {"device", !has_device(range, scenario)},
+        {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
+        {"context", scenario->data.context > limits->context},
+        {"cp", cp > limits->cp},
     };
     int32_t n = 0;
     for (int i = 0; i < RANGE_N_RESPECTS; i++)

@@ -5,19 +5,26 @@
 
 #include "simulate/point_runner.h"
 
-/** The range of the measured runs. Names are separated by blanks, and numbers are the largest. */
-struct validated_range {
-    char source[512], devices[512], frameworks[512], systems[512];
-    char varying_lengths[512]; /* shardings of the runs whose lengths vary */
+/** The limits of some measured runs. Names are separated by blanks, and numbers are the largest. */
+struct measured_limits {
+    char devices[512], frameworks[512], systems[512];
     bool windows;
     int64_t gpus, tp, pp, vpp, cp, context;
+    int64_t experts, top_k, ep; /* of runs with experts */
+};
+
+/** The range of the measured runs. Runs with experts have limits of their own. */
+struct validated_range {
+    char source[512];
+    char varying_lengths[512]; /* shardings of the runs whose lengths vary */
+    struct measured_limits dense, experts;
 };
 
 /** @return false with err: the file cannot be read */
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err);
 
 /** Return whether a scenario's lengths vary, and runs with varying lengths were measured for this sharding of a plan.
- */
+ * None of these has experts. */
 bool validated_range_varies(const struct validated_range *range, const struct scenario *scenario, int32_t sharding);
 
 enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
@@ -29,10 +36,12 @@ enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE]);
 
-enum { RANGE_N_RESPECTS = 6 };
+enum { RANGE_N_RESPECTS = 8 };
 
 /**
- * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp".
+ * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp". A
+ * model with experts is compared with the runs that have some, so it may also be "experts", "latent attention" or
+ * "MTP".
  * @param cp        largest context-parallel degree of the systems
  * @param sharding  of the plan whose rate is told
  * @return          number of names

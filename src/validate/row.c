@@ -287,6 +287,7 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     if (result->reason[0] != '\0')
         return true;
     result->quantity = quantity_of(&file);
+    result->experts = model_has_experts(&setting->scenario.model);
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
     doubt_parameters(&file, setting);
     result->measured = throughput ? measured_throughput(&file, setting)

@@ -34,6 +34,7 @@ struct validate_row {
     char group[64];                /* what the row tests; "": it counts by framework and GPU */
     char pair[32];                 /* id of the row that it is compared with; "": none */
     bool varies;                   /* setting.varies */
+    bool experts;                  /* its model has experts, so it counts apart */
     bool ratio_only;               /* its throughput counts only beside its pair's, by the column `compared` */
     char device[64];               /* name in model/gpu; "": the row was not simulated */
     char cause[CAUSE_BYTES];       /* known cause of a wrong prediction (cause.h) */

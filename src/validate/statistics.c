@@ -20,9 +20,10 @@ static bool is_of_group(const struct validate_row *row, const char *group)
 static bool counts(const struct validate *validate, int32_t i, struct validate_group group)
 {
     const struct validate_row *row = &validate->rows[i];
+    bool named = group.group != NULL && *group.group != '\0';
     return (group.part == NULL || (group.first <= group.part[i] && group.part[i] < group.end)) &&
            row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
-           !row->ratio_only && (row->varies == group.varies || (group.group != NULL && *group.group != '\0')) &&
+           !row->ratio_only && (named || (row->varies == group.varies && row->experts == group.experts)) &&
            is_of_group(row, group.group) && (group.source == NULL || strcmp(row->source, group.source) == 0) &&
            (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
@@ -143,13 +144,13 @@ bool validate_misjudged(const struct validate_row *row)
     return row->memory_bytes > 0 && row->ran_out == (row->exceeded_limit == EXCEEDED_NONE);
 }
 
-struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group)
+static struct validate_outcomes outcomes_of(const struct validate *validate, bool experts, const char *group)
 {
     struct validate_outcomes outcomes = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         bool simulated = row->memory_bytes > 0, wrong = validate_misjudged(row);
-        if (!is_of_group(row, group) || row->varies)
+        if (row->experts != experts || row->varies || (!experts && !is_of_group(row, group)))
             continue;
         outcomes.n += simulated;
         outcomes.n_ran_out += simulated && row->ran_out;
@@ -159,6 +160,16 @@ struct validate_outcomes validate_outcomes_of(const struct validate *validate, c
         outcomes.n_missed_tight += wrong && row->ran_out && row->tight;
     }
     return outcomes;
+}
+
+struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group)
+{
+    return outcomes_of(validate, false, group);
+}
+
+struct validate_outcomes validate_outcomes_of_experts(const struct validate *validate)
+{
+    return outcomes_of(validate, true, NULL);
 }
 
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n)

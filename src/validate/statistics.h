@@ -30,6 +30,7 @@ struct validate_group {
     bool full_plan;     /* only trust A or A- */
     bool calibration;   /* the calibration rows instead of the others */
     bool varies;        /* the rows of varying lengths instead of the others; a group's name has both */
+    bool experts;       /* the rows with experts instead of the others; likewise */
     /* rows i with first <= part[i] < end; part NULL: all */
     const int32_t *part;
     int32_t first, end;
@@ -63,8 +64,11 @@ struct validate_outcomes {
  * prediction. */
 bool validate_misjudged(const struct validate_row *row);
 
-/** Return the outcomes of a group's rows. @param group  as in struct validate_group */
+/** Return the outcomes of a group's rows without experts. @param group  as in struct validate_group */
 struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group);
+
+/** Return the outcomes of all rows with experts. */
+struct validate_outcomes validate_outcomes_of_experts(const struct validate *validate);
 
 /** List the indices of simulated rows of one quantity, including calibration rows. The largest |error| comes first,
  * then the smaller index. The caller frees the list. */
