@@ -23,6 +23,15 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
+bool scenario_check_precision(const struct scenario *scenario, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES];
+    schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    return scenario->device.gemm[scenario->precision].efficiency > 0 ||
+           document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
+                          "precision: %s was not measured on device %s; allowed: bf16", name, scenario->device.name);
+}
+
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];
