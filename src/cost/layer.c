@@ -467,11 +467,11 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
                          2 * w->half * (w->q + 2 * w->k));
 }
 
-/** Return the bytes of a column that a cast and a transposed copy move. A current scale reads the tensor once more. */
+/** Return the bytes of a column that a cast with its copies moves. A current scale reads the tensor once more. */
 static double cast_bytes(const struct cost_setting *setting, const struct widths *w)
 {
     bool current = setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
-    return w->half + 2 * w->input + (current ? w->half : 0);
+    return w->half + cost_fp8_copies(setting) * w->input + (current ? w->half : 0);
 }
 
 /** Give the layer's GEMMs their precision, and add the casts of their inputs and of their outputs' gradients. The
@@ -490,7 +490,10 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
         double rows = op->copies * op->rows;
         bool behind_norm = op->split == LAYER_COLUMN;
         op->precision = setting->precision;
-        forward += op->follows ? 0 : (behind_norm ? 2 * w->input : cast_bytes(setting, w)) * op->in * rows;
+        forward += op->follows
+                       ? 0
+                       : (behind_norm ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w)) *
+                             op->in * rows;
         backward += cast_bytes(setting, w) * op->out * rows;
         n++;
     }

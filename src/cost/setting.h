@@ -140,6 +140,15 @@ static inline struct cost_precisions cost_precisions(const struct cost_setting *
                                     .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
 
+/** Return the copies of an operand in fp8 that GEMMs need. Before compute capability 10 cuBLAS takes fp8 by rows only,
+ * so a transposed copy is for the other pass. Blocks of a row or column have scales of their own, and so a copy each.
+ */
+static inline int32_t cost_fp8_copies(const struct cost_setting *setting)
+{
+    bool one = setting->precision == PRECISION_FP8_TENSOR && setting->device->compute_capability >= 10;
+    return setting->precision == PRECISION_BF16 ? 0 : one ? 1 : 2;
+}
+
 /** Return the number of TP ranks that hold a copy of one head of keys and values. With kv_copies and fewer heads than
  * ranks each rank has one head, so it is TP over heads; otherwise 1. */
 static inline int64_t cost_kv_copies(const struct cost_setting *setting, int32_t kind)
