@@ -12,7 +12,7 @@
 #include "validate/gains.h"
 #include "validate/statistics.h"
 
-enum { MOST_GROUPS = 10, NAME = 48 };
+enum { MOST_GROUPS = 8, NAME = 48 };
 
 static void add_line(struct text_table *table, const struct validate *validate, const char *name,
                      struct validate_group group)

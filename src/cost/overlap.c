@@ -61,27 +61,32 @@ static enum overlap_extent tensor_extent(const struct cost_setting *setting)
                                                                                   : OVERLAP_IN_DOMAIN;
 }
 
-double overlap_gather_gemm_s(const struct cost_setting *setting, enum precision precision, double tokens, double n,
-                             double k)
+/** Return a GEMM of fewer rows. */
+static struct cost_gemm of_rows(struct cost_gemm gemm, double rows)
 {
-    double rows = tokens / setting->tensor;
-    double gemm_s =
-        sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, precision, DEVICE_SEQUENTIAL});
+    gemm.m = rows;
+    return gemm;
+}
+
+double overlap_gather_gemm_s(const struct cost_setting *setting, struct cost_gemm gemm)
+{
+    double rows = gemm.m / setting->tensor;
+    double gemm_s = sustained_gemm_s(setting->device, of_rows(gemm, rows));
     enum cost_route route = setting->tensor > platform_nvlink_domain(setting->platform) ? COST_NIC : COST_NVLINK;
-    double copy_s = cost_of_transfer(setting, route, gathered_bytes(setting, precision, rows, k), 1).duration_s;
+    double copy_s =
+        cost_of_transfer(setting, route, gathered_bytes(setting, gemm.precision, rows, gemm.k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
 }
 
-double overlap_gemm_scatter_s(const struct cost_setting *setting, enum precision precision, double tokens, double n,
-                              double k)
+double overlap_gemm_scatter_s(const struct cost_setting *setting, struct cost_gemm gemm)
 {
     struct device left = *setting->device;
-    double rows = tokens / SPLITS;
-    left.peak_flop_per_s[precision] *= 1 - held_share(&left, tensor_extent(setting));
+    double rows = gemm.m / SPLITS;
+    left.peak_flop_per_s[gemm.precision] *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
-    double gemm_s = sustained_gemm_s(&left, (struct cost_gemm){1, rows, n, k, 0, precision, DEVICE_SEQUENTIAL});
-    double bytes = activation_bytes(setting, rows, n);
+    double gemm_s = sustained_gemm_s(&left, of_rows(gemm, rows));
+    double bytes = activation_bytes(setting, rows, gemm.n);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
@@ -105,17 +110,17 @@ static double tensor_bytes(const struct cost_setting *setting, double tokens)
 
 /** Add an all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
 static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *setting,
-                        enum device_collective_kind kind, enum precision precision, double tokens, double n, double k)
+                        enum device_collective_kind kind, struct cost_gemm gemm)
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
-    double bytes = gathers ? gathered_bytes(setting, precision, tokens, k) : activation_bytes(setting, tokens, n),
+    double bytes = gathers ? gathered_bytes(setting, gemm.precision, gemm.m, gemm.k)
+                           : activation_bytes(setting, gemm.m, gemm.n),
            exposed_s;
     if (setting->tp_overlap != SCENARIO_CHUNKED)
         exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
-        exposed_s =
-            (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, precision, tokens, n, k) -
-            sustained_gemm_s(setting->device, (struct cost_gemm){1, tokens, n, k, 0, precision, DEVICE_SEQUENTIAL});
+        exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, gemm) -
+                    sustained_gemm_s(setting->device, gemm);
     add(sum, setting, kind, bytes, exposed_s);
 }
 
@@ -174,6 +179,8 @@ static void add_op(struct overlap_tensor *sum, const struct cost_setting *settin
                    enum pass pass, double tokens)
 {
     bool column = op->split == LAYER_COLUMN, forward = pass == PASS_FORWARD;
+    struct cost_gemm gemm = {1, tokens, op->out, op->in, 0, op->precision, DEVICE_SEQUENTIAL};
+    struct cost_gemm input = {1, tokens, op->in, op->out, 0, op->precision, DEVICE_SEQUENTIAL};
     if (op->split == LAYER_WHOLE)
         return;
     if (!setting->sequence_parallel)
@@ -181,12 +188,11 @@ static void add_op(struct overlap_tensor *sum, const struct cost_setting *settin
     else if (op->follows)
         return;
     else if (forward)
-        add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, op->precision, tokens, op->out,
-                    op->in);
+        add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, gemm);
     else if (column)
         add_column_backward(sum, setting, op, pass, tokens);
     else if (pass != PASS_WEIGHT)
-        add_chunked(sum, setting, DEVICE_ALL_GATHER, op->precision, tokens, op->in, op->out);
+        add_chunked(sum, setting, DEVICE_ALL_GATHER, input);
 }
 
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, const struct layer *layer,

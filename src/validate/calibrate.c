@@ -390,7 +390,8 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
         struct work work = {.family = &families[i], .device = calibration->device};
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
-        bool copies = like != NULL && like->gemm[families[i].kind].efficiency > 0;
+        bool copies = like != NULL && like->gemm[families[i].kind].efficiency > 0 &&
+                      calibration->device.peak_flop_per_s[families[i].kind] > 0;
         if (family_is_optional(&families[i]) && work.samples.n < families[i].n_unknowns && !copies)
             continue; /* without rows there is no sample to free */
         calibration->n_fits++;
