@@ -13,35 +13,62 @@ struct errors {
     struct model_error fixed, varying, experts;
 };
 
-#define FIELD(field)   offsetof(struct errors, fixed.field)
-#define VARYING(field) offsetof(struct errors, varying.field)
-#define EXPERTS(field) offsetof(struct errors, experts.field)
+/* Keys of one struct model_error. */
+#define ERRORS(prefix, of, runs)                                                                                       \
+    {prefix "rows",                                                                                                    \
+     SCHEMA_INT,                                                                                                       \
+     "runs",                                                                                                           \
+     2,                                                                                                                \
+     INT32_MAX,                                                                                                        \
+     NULL,                                                                                                             \
+     NULL,                                                                                                             \
+     "number of runs" runs,                                                                                            \
+     offsetof(struct errors, of.rows)},                                                                                \
+        {prefix "sources",                                                                                             \
+         SCHEMA_INT,                                                                                                   \
+         "-",                                                                                                          \
+         2,                                                                                                            \
+         INT32_MAX,                                                                                                    \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "number of their sources",                                                                                    \
+         offsetof(struct errors, of.sources)},                                                                         \
+        {prefix "bias",                                                                                                \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         -1,                                                                                                           \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "mean of predicted / measured - 1, each source once",                                                         \
+         offsetof(struct errors, of.bias)},                                                                            \
+        {prefix "between",                                                                                             \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         0,                                                                                                            \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "standard deviation between these sources",                                                                   \
+         offsetof(struct errors, of.between)},                                                                         \
+        {prefix "within",                                                                                              \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         0,                                                                                                            \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "standard deviation within one of them",                                                                      \
+         offsetof(struct errors, of.within)},                                                                          \
+    {                                                                                                                  \
+        prefix "deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,                                                       \
+            "standard deviation in a source" runs " that nobody has seen", offsetof(struct errors, of.deviation)       \
+    }
 
 static const struct schema_key keys[] = {
-    {"experts.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with experts", EXPERTS(rows)},
-    {"experts.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", EXPERTS(sources)},
-    {"experts.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", EXPERTS(bias)},
-    {"experts.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
-     EXPERTS(between)},
-    {"experts.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", EXPERTS(within)},
-    {"experts.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
-     "standard deviation in a source with experts that nobody has seen", EXPERTS(deviation)},
-    {"varying.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with varying lengths",
-     VARYING(rows)},
-    {"varying.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", VARYING(sources)},
-    {"varying.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", VARYING(bias)},
-    {"varying.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
-     VARYING(between)},
-    {"varying.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", VARYING(within)},
-    {"varying.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
-     "standard deviation in a source of varying lengths that nobody has seen", VARYING(deviation)},
-    {"rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs", FIELD(rows)},
-    {"sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", FIELD(sources)},
-    {"bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of predicted / measured - 1, each source once", FIELD(bias)},
-    {"between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between sources", FIELD(between)},
-    {"within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within a source", FIELD(within)},
-    {"deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation in a source that nobody has seen",
-     FIELD(deviation)},
+    ERRORS("", fixed, ""),
+    ERRORS("varying.", varying, " with varying lengths"),
+    ERRORS("experts.", experts, " with experts"),
 };
 static const char *const others[] = {"source", "held", "held_experts", "errors", "errors_experts", NULL};
 
