@@ -315,16 +315,18 @@ TEST(ep_overlap__needs_interleaved_stages_without_repeated_experts)
     const struct {
         int64_t pp, vpp;
         int32_t recompute;
-        bool hides, hides_in_own_order;
+        bool takes, takes_in_own_order;
     } cases[] = {{1, 1, RECOMPUTE_SELECTIVE, true, true},
                  {2, 1, RECOMPUTE_NONE, false, true},
                  {2, 2, RECOMPUTE_NORM | RECOMPUTE_MOE_ACT, true, true},
                  {2, 2, RECOMPUTE_MOE, false, false},
                  {1, 1, RECOMPUTE_FULL, false, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct scenario_plan plan = {.pp = cases[i].pp, .vpp = cases[i].vpp, .recompute = cases[i].recompute};
-        CHECK_EQUAL(layout_hides_experts(&plan, false), cases[i].hides);
-        CHECK_EQUAL(layout_hides_experts(&plan, true), cases[i].hides_in_own_order);
+        const struct scenario_plan plan = {
+            .ep = 2, .pp = cases[i].pp, .vpp = cases[i].vpp, .recompute = cases[i].recompute};
+        CHECK_EQUAL(layout_takes_ep_overlap(&plan, true, false), cases[i].takes);
+        CHECK_EQUAL(layout_takes_ep_overlap(&plan, true, true), cases[i].takes_in_own_order);
+        CHECK_TRUE(layout_takes_ep_overlap(&plan, false, false));
     }
 }
 

@@ -48,7 +48,7 @@ source: >-
 """
 ROUTING_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What routing that is not forced to balance costs, by model/validation/range.py --routing. A verdict says it. least and
+# The cost of routing that is not forced to balance, by model/validation/range.py --routing. A verdict says it. least and
 # most: throughput with real routing over that of the same plan with balanced routing.
 source: >-
   {}:

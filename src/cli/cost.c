@@ -616,9 +616,7 @@ static const struct argp_option cost_options[] = {
     {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism, like plan.cp_type: " SCENARIO_CONTEXT " (default: ring)",
      0},
     {"ep", KEY_EP, "N", 0,
-     "Expert-parallel degree, like plan.ep: a multiple of --tp, and a multiple or a divisor of --tp x --cp (default: "
-     "1)",
-     0},
+     "Expert-parallel degree, like plan.ep: a multiple or a divisor of --tp, and of --tp x --cp (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation, attention-core, "

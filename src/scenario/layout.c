@@ -466,13 +466,13 @@ static int64_t fewest_experts(const struct model *model)
     return fewest;
 }
 
-bool layout_hides_experts(const struct scenario_plan *plan, bool own_schedule)
+bool layout_takes_ep_overlap(const struct scenario_plan *plan, bool ep_overlap, bool own_schedule)
 {
-    return (plan->recompute & (RECOMPUTE_FULL | RECOMPUTE_MOE)) == 0 &&
-           (plan->pp == 1 || plan->vpp > 1 || own_schedule);
+    bool once = (plan->recompute & (RECOMPUTE_FULL | RECOMPUTE_MOE)) == 0;
+    return !ep_overlap || plan->ep == 1 || (once && (plan->pp == 1 || plan->vpp > 1 || own_schedule));
 }
 
-/** Check options of experts that Megatron-LM takes apart only. */
+/** Check options of experts that exclude each other. */
 static bool check_expert_options(const struct scenario *scenario, const struct scenario_system *system,
                                  struct error *err)
 {
@@ -481,13 +481,11 @@ static bool check_expert_options(const struct scenario *scenario, const struct s
         return refuse(scenario, system, "capacity_factor", err,
                       "%g would drop tokens of balanced routing, too; allowed: 0 (drop none), or at least 1",
                       plan->capacity_factor);
-    if (plan->pad_to_capacity && plan->capacity_factor == 0)
-        return refuse(scenario, system, "pad_to_capacity", err, "true needs plan.capacity_factor of at least 1");
     if (plan->pad_to_capacity && scenario->communication.dispatcher == SCENARIO_DISPATCH_DEEPEP)
         return refuse(scenario, system, "pad_to_capacity", err,
                       "true, but DeepEP pads no experts (Megatron-LM); allowed: false, or another "
                       "communication.dispatcher");
-    return !scenario->communication.ep_overlap || plan->ep == 1 || layout_hides_experts(plan, true) ||
+    return layout_takes_ep_overlap(plan, scenario->communication.ep_overlap, true) ||
            refuse(
                scenario, system, "recompute", err,
                "full and moe repeat what communication.ep_overlap would hide, and Megatron-LM refuses both together; "
@@ -502,6 +500,8 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     int64_t ranks = plan->tp * plan->cp * plan->dp, once = scenario_expert_ranks(plan);
     bool shared_otherwise =
         plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
+    if (plan->pad_to_capacity && plan->capacity_factor == 0)
+        return refuse(scenario, system, "pad_to_capacity", err, "true needs plan.capacity_factor of at least 1");
     if (!model_has_experts(model) && scenario->expert_imbalance > 1)
         return document_error(&scenario->document, document_find(&scenario->document, 0, "expert_imbalance"), err,
                               "expert_imbalance: %g, but model %s has no experts; allowed: 1",

@@ -35,10 +35,10 @@ bool layout_check_accumulation(const struct scenario *scenario, const struct sce
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan);
 
 /**
- * Return whether ep_overlap can hide what a plan sends to experts behind another micro-batch. Megatron-LM asks for
- * layers that are not computed again, and with stages for interleaved ones (transformer_config.py).
+ * Return whether a plan can have this value of communication.ep_overlap. With it Megatron-LM refuses layers and experts
+ * that are computed again, and stages that are not interleaved (transformer_config.py).
  * @param own_schedule  the system orders passes itself, not as Megatron-LM does
  */
-bool layout_hides_experts(const struct scenario_plan *plan, bool own_schedule);
+bool layout_takes_ep_overlap(const struct scenario_plan *plan, bool ep_overlap, bool own_schedule);
 
 #endif

@@ -49,7 +49,7 @@ static bool is_open(const struct scenario *scenario, const struct scenario_plan 
     case ASSUME_DISPATCHER:
         return plan->ep > 1 && !plan->pad_to_capacity;
     case ASSUME_EP_OVERLAP:
-        return plan->ep > 1 && layout_hides_experts(plan, own_schedule);
+        return plan->ep > 1 && layout_takes_ep_overlap(plan, true, own_schedule);
     default:
         return true;
     }

@@ -14,6 +14,7 @@ struct errors {
     struct model_error fixed, varying, fp8, experts;
 };
 
+/* Keys of one struct model_error. */
 #define ERRORS(prefix, of, runs)                                                                                       \
     {prefix "rows",                                                                                                    \
      SCHEMA_INT,                                                                                                       \

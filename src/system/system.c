@@ -87,8 +87,9 @@ static bool check_plan(const struct scenario *scenario, const struct scenario_sy
                             "GPUs that share experts wait for each other in every layer",
                             plan->ep, system->name, inside && cp ? "tp x cp" : "tp",
                             inside ? plan->tp * plan->cp : plan->tp, inside ? "pipelines" : "GPUs");
-    if (scenario->communication.ep_overlap && plan->ep > 1 && layout_hides_experts(plan, true) &&
-        !layout_hides_experts(plan, decides & SYSTEM_SCHEDULE))
+    bool overlap = scenario->communication.ep_overlap;
+    if (layout_takes_ep_overlap(plan, overlap, true) &&
+        !layout_takes_ep_overlap(plan, overlap, decides & SYSTEM_SCHEDULE))
         ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
                             "plan.vpp: 1, but with stages communication.ep_overlap needs interleaved ones, as in "
                             "Megatron-LM; allowed: at least 2, or ep_overlap false");
