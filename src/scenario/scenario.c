@@ -27,9 +27,6 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    if (scenario->precision != PRECISION_BF16 && model_has_experts(&scenario->model))
-        return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
-                              "precision: %s: experts in fp8 are not modelled; allowed with experts: bf16", name);
     if (scenario->device.gemm[scenario->precision].efficiency > 0)
         return true;
     char allowed[80] = "";

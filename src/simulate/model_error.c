@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "document/schema.h"
 
-/** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8 and with experts.
- */
+/** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8, with experts,
+ * and with experts in fp8. */
 struct errors {
-    struct model_error fixed, varying, fp8, experts;
+    struct model_error fixed, varying, fp8, experts, experts_fp8;
 };
 
 /* Keys of one struct model_error. */
@@ -71,9 +71,10 @@ static const struct schema_key keys[] = {
     ERRORS("varying.", varying, " with varying lengths"),
     ERRORS("fp8.", fp8, " with GEMMs in fp8"),
     ERRORS("experts.", experts, " with experts"),
+    ERRORS("experts_fp8.", experts_fp8, " with experts in fp8"),
 };
-static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",
-                                     "errors", "errors_fp8", "errors_experts", NULL};
+static const char *const others[] = {
+    "source", "held", "held_fp8", "held_experts", "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", NULL};
 
 /** Widen the deviation, and say what it rests on. Few sources may differ less than those of dense runs by chance. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
@@ -102,11 +103,12 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
         !validated_range_read(data_dir, &range, err))
         return false;
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
-    errors.experts.experts = model_has_experts(&scenario->model);
-    errors.fp8.fp8 = scenario->precision != PRECISION_BF16;
-    *error = errors.experts.experts   ? errors.experts
+    bool experts = model_has_experts(&scenario->model), fp8 = scenario->precision != PRECISION_BF16;
+    errors.experts.experts = errors.experts_fp8.experts = experts;
+    errors.fp8.fp8 = errors.experts_fp8.fp8 = fp8;
+    *error = experts                  ? (fp8 ? errors.experts_fp8 : errors.experts)
              : errors.varying.varying ? errors.varying
-             : errors.fp8.fp8         ? errors.fp8
+             : fp8                    ? errors.fp8
                                       : errors.fixed;
     widen(&range, scenario, cp, sharding, errors.fixed.between, error);
     return true;

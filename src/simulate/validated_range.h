@@ -14,11 +14,11 @@ struct measured_limits {
     int64_t experts, top_k, ep; /* of runs with experts */
 };
 
-/** The range of the measured runs. Runs in fp8, and those with experts, have limits of their own. */
+/** The range of the measured runs. Runs in fp8, with experts, and with experts in fp8 have limits of their own. */
 struct validated_range {
     char source[512];
     char varying_lengths[512]; /* shardings of the runs whose lengths vary */
-    struct measured_limits dense, fp8, experts;
+    struct measured_limits dense, fp8, experts, experts_fp8;
 };
 
 /** @return false with err: the file cannot be read */
