@@ -486,14 +486,13 @@ static double cast_bytes(const struct cost_setting *setting, const struct widths
 }
 
 /** Return the kernels that cast what one GEMM reads. A current scale has three: to find the maximum, make the scale,
- * and cast. Experts have tensors of their own. One kernel casts those of all with delayed scales, or for one grouped
- * GEMM.
+ * and cast. Experts have tensors of their own. Before multi-stream GEMMs one kernel casts those of all with delayed
+ * scales.
  */
 static int32_t cast_kernels(const struct cost_setting *setting, const struct layer_op *op)
 {
     bool tensor = setting->precision == PRECISION_FP8_TENSOR, current = tensor && setting->single & COST_SINGLE_AMAX;
-    bool joint =
-        setting->expert_gemms == DEVICE_GROUPED || (setting->expert_gemms == DEVICE_MULTI_STREAM && tensor && !current);
+    bool joint = setting->expert_gemms == DEVICE_MULTI_STREAM && tensor && !current;
     return (current ? 3 : 1) * (op->of_experts && !joint ? (int32_t)op->copies : 1);
 }
 

@@ -27,6 +27,12 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    if (scenario->precision != PRECISION_BF16 && model_has_experts(&scenario->model) &&
+        scenario->expert_gemms == DEVICE_GROUPED)
+        return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
+                              "precision: %s: expert_gemms grouped was not measured in fp8; allowed with it: "
+                              "multi-stream, sequential",
+                              name);
     if (scenario->device.gemm[scenario->precision].efficiency > 0)
         return true;
     char allowed[80] = "";
