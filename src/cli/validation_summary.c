@@ -153,11 +153,11 @@ static void add_replays(struct text_table *table, const struct validate *validat
     }
 }
 
-/** Print how many runs are rightly predicted to fit or not. Only dense runs have a text without any. */
-static void print_fits(const char *name, struct validate_outcomes of)
+/** Print how many runs of a kind fit or not as predicted. Only dense runs have a text without any. */
+static void print_fits(const char *before, struct validate_outcomes of, const char *kind)
 {
-    if (of.n > 0 || *name != ',')
-        printf("%s %d of %d", name, (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n);
+    if (of.n > 0 || *before != ',')
+        printf("%s %d of %d%s", before, (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n, kind);
 }
 
 void validation_print_summary(const struct validate *validate)
@@ -179,12 +179,12 @@ void validation_print_summary(const struct validate *validate)
     add_replays(&table, validate);
     text_table_print(&table, stdout, 0);
     print_gains(validate);
-    print_fits("runs rightly said to fit or not:", validate_outcomes_of(validate, NULL));
-    print_fits(", of groups", validate_outcomes_of(validate, ""));
+    print_fits("fit as predicted:", validate_outcomes_of(validate, NULL), " runs");
+    print_fits(",", validate_outcomes_of(validate, ""), " of groups");
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
         char name[NAME];
-        snprintf(name, sizeof name, ", with %s", validate_kind_names[kind]);
-        print_fits(name, validate_outcomes_of_kind(validate, kind));
+        snprintf(name, sizeof name, " with %s", validate_kind_names[kind]);
+        print_fits(",", validate_outcomes_of_kind(validate, kind), name);
     }
     printf("\nnot counted: %d calibration rows, %d skipped (-v prints every row)\n", (int)n_calibration,
            (int)n_skipped);
