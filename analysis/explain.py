@@ -15,7 +15,7 @@ from output import exit_with
 
 GROUPS = {  # colour: keys of steps
     "#4477AA": ("gemms_below_peak", "expert_gemms_below_peak", "attention_below_peak", "other_kernels"),
-    "#CCBB44": ("padding", "recomputation", "uncounted_flop", "fp8_gain", "host_launches"),
+    "#CCBB44": ("padding", "recomputation", "uncounted_flop", "host_launches"),
     "#EE6677": ("tensor_collectives", "shard_collectives", "expert_dispatch", "expert_combine", "context", "gradients_parameters",
                 "resharding"),
     "#9A9A9A": ("expert_imbalance", "warm_up", "imbalance", "cool_down", "waiting"),

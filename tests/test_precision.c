@@ -161,10 +161,6 @@ TEST(layer_of_experts_in_fp8__takes_the_seconds_counted_by_hand)
                 seconds += kernels.kernel[j].seconds;
         CHECK_CLOSE(seconds, cases[i].seconds, 1e-12);
     }
-    for (int32_t j = 0; j < kernels.n; j++) {
-        bool fp8 = kernels.kernel[j].family == COST_GEMM && strcmp(kernels.kernel[j].name, "router GEMM") != 0;
-        CHECK_TRUE(kernels.kernel[j].fp8_flop == (fp8 ? kernels.kernel[j].flop : 0));
-    }
     CHECK_CLOSE(find(&layer, "tokens permuted")->listed_bytes, 2 * 4, 1e-14);
     CHECK_CLOSE(find(&layer, "experts' activation")->listed_bytes, 2 * 8, 1e-14);
 }

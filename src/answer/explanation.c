@@ -34,10 +34,8 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
            experts_flop = least->expert_product_flop - excess->product_flop;
     double dense_s = least->product_s - least->expert_product_s,
            dense_flop = least->product_flop - least->expert_product_flop;
-    double gain = device_peak_gain(&scenario->device, scenario->precision);
-    double fp8_flop = gain * (least->fp8_flop - excess->fp8_flop), fp8_of_experts = gain * experts_flop;
-    share[EXPLAIN_PRODUCTS] = dense_s - (dense_flop - (fp8_flop - fp8_of_experts)) / peak;
-    share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - (experts_flop - fp8_of_experts) / peak;
+    share[EXPLAIN_PRODUCTS] = dense_s - dense_flop / peak;
+    share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - experts_flop / peak;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
     share[EXPLAIN_OTHER_KERNELS] =
         least->kernels_s - least->product_s - least->attention_s + beside_s - (excess->kernels_s - excess->product_s);
@@ -59,7 +57,6 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     share[EXPLAIN_WAITING] = bubble->dp_wait_s + (all_s - bubble->total_s);
     share[EXPLAIN_GRADIENTS] = bubble->sync_s;
     share[EXPLAIN_RESHARD] = bubble->reshard_s;
-    share[EXPLAIN_FP8] = fp8_flop > 0 ? -fp8_flop / peak : 0;
     share[EXPLAIN_MFU] = model_s;
     for (int i = 0; i < EXPLAIN_N_STEPS; i++)
         share[i] /= all_s;

@@ -29,7 +29,6 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
                                     .flop = 2 * gemm.batch * m * n * k,
                                     .bytes = gemm.batch * (output_bytes * m * n + operand_bytes * (m * k + n * k)),
                                     .seconds = seconds,
-                                    .fp8_flop = gemm.precision == PRECISION_BF16 ? 0 : 2 * gemm.batch * m * n * k,
                                     .extrapolated_s = cost_gemm_extrapolates(device, &gemm) ? seconds : 0});
 }
 
@@ -38,7 +37,6 @@ void kernel_repeat(struct cost_kernels *kernels, int32_t first, double n)
     for (int32_t i = first; n != 1 && i < kernels->n; i++) {
         struct cost_kernel *kernel = &kernels->kernel[i];
         kernel->flop *= n;
-        kernel->fp8_flop *= n;
         kernel->bytes *= n;
         kernel->seconds *= n;
         kernel->extrapolated_s *= n;

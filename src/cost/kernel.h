@@ -49,7 +49,6 @@ struct cost_kernel {
     const char *name;
     enum cost_family family;
     double flop, bytes, seconds;
-    double fp8_flop;       /* FLOPs within `flop` in fp8 */
     double extrapolated_s; /* seconds within `seconds` that are extrapolated */
     double launches;       /* kernels that the host launches for it */
     bool of_experts;       /* it is GEMMs of experts */

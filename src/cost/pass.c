@@ -35,7 +35,6 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
         *(kernel->family == COST_ATTENTION ? &attention_s : &kernels_s) += kernel->seconds;
         product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
         product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
-        cost->fp8_flop += times * kernel->fp8_flop;
         expert_s += kernel->of_experts ? kernel->seconds : 0;
         expert_flop += kernel->of_experts ? kernel->flop : 0;
         cost->extrapolated_s[kernel->family] += times * kernel->extrapolated_s;

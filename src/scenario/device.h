@@ -245,14 +245,6 @@ struct device {
     struct device_link pcie;   /* host copies, pinned */
 };
 
-/** Return the share of a FLOP's time at bf16's peak that the peak of a precision saves. */
-static inline double device_peak_gain(const struct device *device, int32_t precision)
-{
-    return precision == PRECISION_BF16
-               ? 0
-               : 1 - device->peak_flop_per_s[PRECISION_BF16] / device->peak_flop_per_s[precision];
-}
-
 /** Read model/gpu/NAME.yaml below the data folder, or the file `name` if it ends in .yaml. */
 bool device_read(const char *data_dir, const char *name, struct device *device, struct error *err);
 

@@ -224,7 +224,6 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
     pricing->sums->padding_s += without_recomputation.work.kernels_s - without_both.work.kernels_s;
     pricing->sums->least.hardware_flop += without_both.work.hardware_flop;
     pricing->sums->least.product_flop += without_both.work.product_flop;
-    pricing->sums->least.fp8_flop += without_both.work.fp8_flop;
     pricing->sums->least.product_s += without_both.work.product_s;
     pricing->sums->least.expert_product_s += without_both.work.expert_product_s;
     pricing->sums->least.expert_product_flop += without_both.work.expert_product_flop;
@@ -249,7 +248,6 @@ static bool add_imbalance(struct pricing *pricing, const struct plan *plan, cons
     sum->kernels_s += base->work.kernels_s - balanced.kernels_s;
     sum->product_s += base->work.product_s - balanced.product_s;
     sum->product_flop += base->work.product_flop - balanced.product_flop;
-    sum->fp8_flop += base->work.fp8_flop - balanced.fp8_flop;
     sum->expert_s += base->work.expert_s - balanced.expert_s;
     sum->combine_s += base->work.combine_s - balanced.combine_s;
     return true;

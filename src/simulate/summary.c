@@ -135,7 +135,7 @@ static void add_rates(const struct scenario *scenario, const struct point *point
         total_s += row->time_s;
         tokens += (double)row->tokens;
         delayed += (double)row->delayed_tokens;
-        hardware_flop += row->hardware_flop - device_peak_gain(&scenario->device, scenario->precision) * row->fp8_flop;
+        hardware_flop += row->hardware_flop;
     }
     summary->time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);
