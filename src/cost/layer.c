@@ -520,7 +520,8 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
         n_forward += op->follows ? 0 : cast_kernels(setting, op);
         n_backward += cast_kernels(setting, op);
     }
-    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n_forward - 1, n_backward - 1);
+    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n_forward - 1, n_backward - 1)
+        ->casts = true;
 }
 
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
@@ -674,6 +675,7 @@ static void add_products(struct cost_kernels *kernels, const struct cost_setting
     kernel_add_gemms(kernels, setting->device, op->name[pass], gemm);
     kernel_repeat(kernels, n, grouped ? 1 : op->copies);
     kernels->kernel[n].of_experts = op->of_experts;
+    kernels->kernel[n].precision = op->precision;
 }
 
 void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
@@ -704,7 +706,7 @@ static void add_moved(struct cost_kernels *kernels, const struct cost_setting *s
     int32_t n = kernels->n;
     kernel_add_memory_bound(kernels, setting->device, op->memory_kind, op->name[of], op->bytes[of] * tokens);
     if (kernels->n > n)
-        kernels->kernel[n].launches += op->more_launches[of];
+        kernels->kernel[n].launches += op->more_launches[of], kernels->kernel[n].casts = op->casts;
 }
 
 void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,

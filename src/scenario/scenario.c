@@ -23,21 +23,32 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
+/** Return whether a precision is refused only because one kernel computes all experts. */
+static bool groups_experts(const struct scenario *scenario, int32_t precision)
+{
+    return precision != PRECISION_BF16 && model_has_experts(&scenario->model) &&
+           scenario->expert_gemms == DEVICE_GROUPED && scenario->device.gemm[precision].efficiency > 0;
+}
+
+bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
+{
+    return scenario->device.gemm[precision].efficiency > 0 && !groups_experts(scenario, precision);
+}
+
 bool scenario_check_precision(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    if (scenario->precision != PRECISION_BF16 && model_has_experts(&scenario->model) &&
-        scenario->expert_gemms == DEVICE_GROUPED)
+    if (scenario_has_precision(scenario, scenario->precision))
+        return true;
+    if (groups_experts(scenario, scenario->precision))
         return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
                               "precision: %s: expert_gemms grouped was not measured in fp8; allowed with it: "
                               "multi-stream, sequential",
                               name);
-    if (scenario->device.gemm[scenario->precision].efficiency > 0)
-        return true;
     char allowed[80] = "";
     for (int i = 0; i < PRECISION_N_GEMM; i++)
-        if (scenario->device.gemm[i].efficiency > 0) {
+        if (scenario_has_precision(scenario, i)) {
             char other[SCHEMA_WORD_BYTES];
             schema_choice_name(PRECISION_NAMES, i, other);
             size_t used = strlen(allowed);
