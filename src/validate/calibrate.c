@@ -177,6 +177,15 @@ static char *rows_text(const struct samples *samples)
     return text;
 }
 
+/** Name the rows that FAMILY_RELEASE belongs to. */
+static const char *other_of(const struct work *work)
+{
+    for (int32_t i = 0; i < work->samples.n; i++)
+        if (*work->samples.sample[i].machine != '\0')
+            return work->samples.sample[i].machine;
+    return "measure_kernels.py";
+}
+
 static void describe_beside(const struct work *work, struct calibration_fit *fit)
 {
     for (int32_t i = 0; i < work->n_free; i++) {
@@ -187,7 +196,7 @@ static void describe_beside(const struct work *work, struct calibration_fit *fit
         if (offset == FAMILY_BESIDE + FAMILY_UNMASKED)
             snprintf(fit->extra + used, room, "unmasked %.3g; ", work->beside[FAMILY_UNMASKED]);
         if (offset == FAMILY_BESIDE + FAMILY_RELEASE)
-            snprintf(fit->extra + used, room, "rows of measure_kernels.py x %.3g; ", work->beside[FAMILY_RELEASE]);
+            snprintf(fit->extra + used, room, "rows of %s x %.3g; ", other_of(work), work->beside[FAMILY_RELEASE]);
         if (offset == FAMILY_BESIDE + FAMILY_PLATEAU)
             snprintf(fit->extra + used, room, "plateau %.3g of the NIC; ", work->beside[FAMILY_PLATEAU]);
     }

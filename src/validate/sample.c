@@ -71,11 +71,13 @@ static struct sample *add(struct samples *samples, struct row row, double second
 {
     samples->sample = check_grow(samples->sample, (size_t)samples->n, &samples->capacity, sizeof *samples->sample);
     struct sample *sample = &samples->sample[samples->n++];
+    const char *machine = measured_column(row.file, "machine") >= 0 ? text(row, "machine") : "";
     *sample = (struct sample){.file = row.file,
                               .row = row.index,
                               .id = text(row, "id"),
                               .seconds = seconds,
-                              .other_release = has(row, "source", "measure_kernels.py")};
+                              .other_release = has(row, "source", "measure_kernels.py") || *machine != '\0',
+                              .machine = machine};
     return sample;
 }
 
