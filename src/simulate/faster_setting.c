@@ -23,10 +23,12 @@ static double rate_of(const struct scenario *scenario, const struct lengths *len
 /** Return whether values of a setting have to be tried. */
 static bool is_open(const struct scenario *scenario, const struct scenario_plan *plan, enum assumption assumption)
 {
+    enum device_attention fastest;
     switch (assumption) {
     case ASSUME_ATTENTION:
-        return scenario->device.own_curves &&
-               scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
+        fastest = attention_choice_fastest(&scenario->device, scenario->attention_s);
+        return (scenario->device.own_curves || scenario->device.attention_rows[fastest].own) &&
+               scenario->attention != (int32_t)fastest;
     case ASSUME_TP_OVERLAP:
         return plan->tp > 1;
     case ASSUME_PP_OVERLAP:
