@@ -294,6 +294,7 @@ class Calibrate(unittest.TestCase):
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
+        lone = write("lone.yaml", own.read_text().replace("like: h100-sxm", "like_collective: h200", 1))
         fast = write("fast.csv", self.HEADER + "K1,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,0.1,,\n")
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
@@ -303,6 +304,7 @@ class Calibrate(unittest.TestCase):
             ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
+            ((kernels, "--device", lone), 2, "h800: like_collective: needs like; name a device there, too"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
             ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),

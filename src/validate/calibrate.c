@@ -414,6 +414,14 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
     return ok;
 }
 
+/** Return the device that a curve without rows was copied from. */
+static const char *origin(const struct calibration *calibration, const struct calibration_fit *fit)
+{
+    const struct device *device = &calibration->device;
+    bool collective = strncmp(fit->name, "collective.", strlen("collective.")) == 0;
+    return collective && device->like_collective[0] != '\0' ? device->like_collective : device->like;
+}
+
 void calibration_write(FILE *file, const struct calibration *calibration)
 {
     device_write_curves(file, &calibration->device);
@@ -422,7 +430,7 @@ void calibration_write(FILE *file, const struct calibration *calibration)
         const struct calibration_fit *fit = &calibration->fit[i];
         fprintf(file, "  %s:\n", fit->name);
         if (fit->n_rows == 0) {
-            fprintf(file, "    copied_from: %s\n", calibration->device.like);
+            fprintf(file, "    copied_from: %s\n", origin(calibration, fit));
             continue;
         }
         fprintf(file, "    rows: \"%s\"\n    n_rows: %d\n    median_error: %.4f\n    max_error: %.4f\n", fit->rows,
@@ -449,10 +457,10 @@ void calibration_print(FILE *file, const struct calibration *calibration)
     for (int32_t i = 0; i < calibration->n_fits; i++) {
         const struct calibration_fit *fit = &calibration->fit[i];
         if (fit->n_rows == 0 && fit->n_found > 0)
-            fprintf(file, "%-26s copied from %s: %d of at least %d rows\n", fit->name, calibration->device.like,
+            fprintf(file, "%-26s copied from %s: %d of at least %d rows\n", fit->name, origin(calibration, fit),
                     fit->n_found, fit->n_needed);
         else if (fit->n_rows == 0)
-            fprintf(file, "%-26s copied from %s\n", fit->name, calibration->device.like);
+            fprintf(file, "%-26s copied from %s\n", fit->name, origin(calibration, fit));
         else
             fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s\n", fit->name, fit->n_rows, 100 * fit->quality.median,
                     100 * fit->quality.max, 100 * fit->quality.bias, fit->worst);
