@@ -14,10 +14,11 @@ from common import Trace, add_output, draw, pyplot, slimsim, style
 from output import exit_with
 
 GROUPS = {  # colour: keys of steps
-    "#4477AA": ("gemms_below_peak", "attention_below_peak", "other_kernels"),
+    "#4477AA": ("gemms_below_peak", "expert_gemms_below_peak", "attention_below_peak", "other_kernels"),
     "#CCBB44": ("padding", "recomputation", "uncounted_flop", "host_launches"),
-    "#EE6677": ("tensor_collectives", "shard_collectives", "context", "gradients_parameters", "resharding"),
-    "#9A9A9A": ("warm_up", "imbalance", "cool_down", "waiting"),
+    "#EE6677": ("tensor_collectives", "shard_collectives", "expert_dispatch", "expert_combine", "context", "gradients_parameters",
+                "resharding"),
+    "#9A9A9A": ("expert_imbalance", "warm_up", "imbalance", "cool_down", "waiting"),
     "#228833": ("mfu",),
 }
 COLOURS = {key: colour for colour, keys in GROUPS.items() for key in keys}
@@ -73,7 +74,7 @@ def draw_gains(axes, system, most):
     axes.set_yticks(range(len(gains)), [name for name, _ in gains], fontsize=8)
     axes.set_ylim(len(gains) - 0.4, -0.6)
     axes.set_xlim(min(0, *(gain for _, gain in gains)), 1.3 * most)
-    axes.set_xlabel("% more tokens/s if the cost were zero")
+    axes.set_xlabel("% more tokens/s\nif the cost were zero")
     style(axes, "x")
 
 

@@ -71,6 +71,19 @@ class Costs(unittest.TestCase):
             self.assertRegex(text, f"\n  {line}\n")
         self.assertNotIn("all-to-alls of one dense layer", text)
 
+    def test_gemms_of_experts_are_those_of_the_kind(self):
+        """The default is sequential. With 1,024 tokens an expert a shared kernel is the fastest. Other GEMMs stay."""
+        def seconds(*options):
+            done = run("cost", "--model", "qwen3-30b-a3b", "--device", "h100-sxm", "--ep", "8", "--slice", "0:2Ki", "--json", *options)
+            return {kernel["name"]: kernel["seconds"] for kernel in json.loads(done.stdout)["forward"]["kernels_of_a_layer"]}
+
+        of = {kind: seconds("--expert-gemms", kind) for kind in ("sequential", "multi-stream", "grouped")}
+        self.assertEqual(of["sequential"], seconds())
+        times = [of[kind]["experts' up GEMM"] for kind in of]
+        self.assertEqual(times, sorted(times, reverse=True))
+        self.assertEqual(len(set(times)), 3)
+        self.assertEqual(len({of[kind]["QKV GEMM"] for kind in of}), 1)
+
     def test_experts_of_no_plan_are_refused(self):
         """`plan.ep` has the same rules. Its default is 1, too."""
         for model, degrees, told in (

@@ -41,6 +41,23 @@ class Results(unittest.TestCase):
         cls.report = point_of(done.stdout)
         cls.path = SCRATCH / "first" / "small.h5"
 
+    def test_a_device_without_experts_says_how_their_kernels_run(self):
+        device = (SOURCE / "model/gpu/h100-sxm.yaml").read_text()
+        own = write("own-gpu.yaml", re.sub(r"(?m)^experts:\n(?: .*\n)+", "", device))
+        said = "the device's file has no `experts:`, so their kernels run as others do"
+        for name, number in ((own, 1), ("h100-sxm", 0)):
+            done = run("run", write("experts.yaml", f"""\
+name: experts
+model: mixtral-8x7b
+device: {name}
+platform: {{nodes: 2, gpus_per_node: 8, nic: 400Gbps}}
+data: {{lengths: fixed, context: 4Ki, global_batch: 16}}
+iterations: {{warm_up: 0, measured: 1}}
+engine: critical-path
+systems: [{{name: best-fit, plan: {{tp: 2, pp: 2, ep: 4, recompute: full}}}}]
+"""), "-v", "-q", "-o", fresh("experts"))
+            self.assertEqual((done.returncode, done.stdout.count(said)), (0, number), done.stderr)
+
     def test_a_plan_fits_surely_tightly_or_not(self):
         """A peak of 85% of the memory fits surely, one of 87% tightly, since the allocator reserves 16% more, and one of
         101% does not fit. Device files have the same GPU with less memory."""

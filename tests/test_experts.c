@@ -11,6 +11,7 @@
 #include "hand_model.h"
 #include "hand_plan.h"
 #include "harness.h"
+#include "scenario/layout.h"
 
 static const double gib = 1 << 30;
 
@@ -306,6 +307,27 @@ TEST(ep_overlap__costs_what_kernels_lose)
     const struct cost_pass beside = cost_of_pass(&setting, PASS_FORWARD, &micro_batch);
     CHECK_TRUE(0 <= beside.expert_s && beside.expert_s < open.expert_s && beside.expert_bytes == open.expert_bytes);
     CHECK_CLOSE(beside.combine_s / beside.expert_s, open.combine_s / open.expert_s, 1e-14);
+}
+
+/* Layers that are computed again have nothing hidden, and stages of Megatron-LM have to be interleaved. */
+TEST(ep_overlap__needs_interleaved_stages_without_repeated_experts)
+{
+    const struct {
+        int64_t pp, vpp;
+        int32_t recompute;
+        bool takes, takes_in_own_order;
+    } cases[] = {{1, 1, RECOMPUTE_SELECTIVE, true, true},
+                 {2, 1, RECOMPUTE_NONE, false, true},
+                 {2, 2, RECOMPUTE_NORM | RECOMPUTE_MOE_ACT, true, true},
+                 {2, 2, RECOMPUTE_MOE, false, false},
+                 {1, 1, RECOMPUTE_FULL, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct scenario_plan plan = {
+            .ep = 2, .pp = cases[i].pp, .vpp = cases[i].vpp, .recompute = cases[i].recompute};
+        CHECK_EQUAL(layout_takes_ep_overlap(&plan, true, false), cases[i].takes);
+        CHECK_EQUAL(layout_takes_ep_overlap(&plan, true, true), cases[i].takes_in_own_order);
+        CHECK_TRUE(layout_takes_ep_overlap(&plan, false, false));
+    }
 }
 
 /* A layer of MTP is one of the last kind, with a projection 8 x 4, three norms of 4, and another pass of the head. */

@@ -229,6 +229,11 @@ class Explain(unittest.TestCase):
 
 
 class Picture(unittest.TestCase):
+    def test_picture__has_a_colour_for_each_step(self):
+        steps = re.findall(r"^STEP\(\w+, (\w+),", (SOURCE / "src/answer/explain_step.def").read_text(), re.MULTILINE)
+        self.assertGreater(len(steps), 15)
+        self.assertEqual(set(figures.COLOURS), set(steps))
+
     def draw(self, source, *pictures):
         path = f"{PROGRAM.parent}:{os.environ['PATH']}"
         return subprocess.run([sys.executable, SOURCE / "analysis" / "explain.py", source, "--output", *pictures],

@@ -319,14 +319,20 @@ class Megatron(unittest.TestCase):
         flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1.25", plan + "recompute=[norm, attention-core]")
         self.assertEqual((flags["--moe-expert-capacity-factor"], flags["--recompute-modules"]), ("1.25", "core_attn layernorm"))
         flags, comments = self.flags(plan + "tp=2", plan + "pp=1", plan + "ep=4", plan + "etp=2", "model=mixtral-8x7b", plan + "capacity_factor=1",
-                                     plan + "pad_to_capacity=true", "communication.dispatcher=deepep", "communication.ep_overlap=true",
+                                     "communication.dispatcher=deepep", "communication.ep_overlap=true",
                                      "expert_gemms=grouped", "fused.permute=false")
         self.assertEqual({name: flags[f"--{name}"] for name in ("expert-tensor-parallel-size", "moe-token-dispatcher-type", "moe-flex-dispatcher-backend")},
                          {"expert-tensor-parallel-size": "2", "moe-token-dispatcher-type": "flex", "moe-flex-dispatcher-backend": "deepep"})
-        self.assertLessEqual({"--moe-pad-expert-input-to-capacity", "--overlap-moe-expert-parallel-comm"}, set(flags))
+        self.assertIn("--overlap-moe-expert-parallel-comm", flags)
         self.assertNotIn("--moe-permute-fusion", flags)
         self.assertTrue([line for line in comments if "No flag names expert_gemms grouped" in line])
         self.assertNotIn("--expert-model-parallel-size", self.flags()[0])
+        flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1", plan + "pad_to_capacity=true",
+                                     plan + "recompute=[moe-act, activation]", "expert_gemms=sequential")
+        self.assertIn("--moe-pad-expert-input-to-capacity", flags)
+        self.assertFalse({"--recompute-modules", "--moe-grouped-gemm"} & set(flags))
+        self.assertTrue([line for line in comments if "takes only with --moe-grouped-gemm" in line])
+        self.assertFalse([line for line in comments if "of dense layers" in line])  # mixtral has none
 
     def test_export__prints_the_flags_of_a_searched_plan(self):
         flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")

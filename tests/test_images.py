@@ -22,7 +22,8 @@ class Images(unittest.TestCase):
     def test_images__are_small_and_have_numbers(self):
         """The numbers of papers.png and rivals.png stand in docs/rivals.md."""
         pictures = sorted(IMAGES.glob("*.png"))
-        self.assertEqual([path.name for path in pictures], ["buy.png", "errors.png", "papers.png", "rivals.png", "waste.png"])
+        self.assertEqual([path.name for path in pictures], ["buy.png", "errors.png", "experts-gemms.png", "experts-micro.png",
+                                                              "experts-systems.png", "papers.png", "rivals.png", "waste.png"])
         numbers = (IMAGES / "numbers.txt").read_text() + (IMAGES.parent / "rivals.md").read_text()
         for path in pictures:
             self.assertLess(path.stat().st_size, 200_000)

@@ -80,7 +80,7 @@ class Mistakes(unittest.TestCase):
             elif kind == "key" and not name.startswith("systems.0.knobs."):
                 self.assertIn(re.split(r"[, ]", name)[0], keys)
             elif kind != "key":
-                words = run("list", "values", kind if kind == "attention" else f"systems.0.plan.{kind}").stdout.split()
+                words = run("list", "values", kind if kind in ("attention", "precision") else f"systems.0.plan.{kind}").stdout.split()
                 if kind == "activation":  # a key of models
                     words = re.search(r"^  activation +choice +- +(\S+)", run("list", "keys").stdout, re.MULTILINE)[1].split("|")
                 self.assertIn(re.split(r"[, ]", name)[0], words, (kind, name))

@@ -80,13 +80,13 @@ class Normalise(unittest.TestCase):
         self.assertEqual(printed, {name: cell for name, cell in RAW.items() if cell and name not in ("id", "step_time_s")})
 
     def test_row__is_predicted_by_validate(self):
-        done = normalise(table({}, {"id": "X2", "precision": "fp8"}))
+        done = normalise(table({}, {"id": "X2", "precision": "fp8 (rowwise)"}))
         path = write("rows.csv", done.stdout)
         report = json.loads(run("validate", "--json", "--quiet", "--output", SCRATCH / "validation", path).stdout)
         self.assertEqual([row["row"] for row in report["rows"]], ["X1"])
         self.assertGreater(report["rows"][0]["predicted"], 0)
         self.assertEqual([(row["row"], row["skipped"]) for row in report["skipped"]],
-                         [("X2", "precision 'fp8' has no model; bf16 and fp16 have")])
+                         [("X2", "precision 'fp8 (rowwise)': no curve of GEMMs with a scale for each row")])
 
     def test_framework__is_read_as_the_longest_text_that_it_begins_with(self):
         rows = self.rows({"id": "A", "framework": "Megatron-LM core_r0.12"}, {"id": "B", "framework": "NeMo 2 (25.04)"},

@@ -77,9 +77,11 @@ TEST(gathered_gemm__takes_the_longer_of_chunk_and_copy)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 4, SCENARIO_CHUNKED);
-    CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 4 * 120.0, 1e-14);
+    CHECK_CLOSE(overlap_gather_gemm_s(&setting, (struct cost_gemm){1, 12, 5, 4, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+                4 * 120.0, 1e-14);
     device.peak_flop_per_s[PRECISION_BF16] = 100;
-    CHECK_CLOSE(overlap_gather_gemm_s(&setting, 12, 5, 4), 3 * 4.4 + 1.2, 1e-14);
+    CHECK_CLOSE(overlap_gather_gemm_s(&setting, (struct cost_gemm){1, 12, 5, 4, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+                3 * 4.4 + 1.2, 1e-14);
 }
 
 /* T is 12, TP 2, n 4 and k 5. Four chunks of 3 rows take 120 s each. Their 24 bytes are reduced in 1 + 12/10 s. A
@@ -88,9 +90,11 @@ TEST(reduced_gemm__takes_the_longer_of_chunk_and_reduction)
 {
     struct device device = plain;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
-    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 4 * 120 + 2.2, 1e-14);
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, (struct cost_gemm){1, 12, 4, 5, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+                4 * 120 + 2.2, 1e-14);
     device.peak_flop_per_s[PRECISION_BF16] = 100;
-    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 12, 4, 5), 1.2 + 4 * 2.2, 1e-14);
+    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, (struct cost_gemm){1, 12, 4, 5, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+                1.2 + 4 * 2.2, 1e-14);
 }
 
 /* 8 multiprocessors have 1 FLOP/s. 1024 x 1024 are 32 tiles of 128 x 256, four waves. A quarter of the rows, 8 tiles,
@@ -107,9 +111,13 @@ TEST(gemm_chunks__run_in_waves_of_what_is_left)
     const double wave_s = 2 * 128 * 256;
     struct cost_setting setting = setting_of(&device, 2, SCENARIO_CHUNKED);
     const double scatter_s = 256 * 1024 * 2 / 2.0 / 10;
-    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * wave_s + scatter_s, 1e-14);
+    CHECK_CLOSE(
+        overlap_gemm_scatter_s(&setting, (struct cost_gemm){1, 1024, 1024, 1, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+        4 * wave_s + scatter_s, 1e-14);
     device.training.collective_multiprocessors = 2;
-    CHECK_CLOSE(overlap_gemm_scatter_s(&setting, 1024, 1024, 1), 4 * 2 * wave_s + scatter_s, 1e-14);
+    CHECK_CLOSE(
+        overlap_gemm_scatter_s(&setting, (struct cost_gemm){1, 1024, 1024, 1, 0, PRECISION_BF16, DEVICE_SEQUENTIAL}),
+        4 * 2 * wave_s + scatter_s, 1e-14);
 }
 
 /* Return the collectives of a layer on 10 tokens. */

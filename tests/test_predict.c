@@ -24,5 +24,5 @@ TEST(predict_layer_s__counts_tokens_to_experts)
         setting.plan.ep = i + 1;
         seconds[i] = predict_layer_s(&setting, &device, PASS_FORWARD);
     }
-    CHECK_CLOSE(seconds[1] - seconds[0], 2 * (1 + 4 * 2 * 4 * 2 / 2 / 10.0), 1e-12);
+    CHECK_CLOSE(seconds[1] - seconds[0], 2 * (1 + 4.0 * 2 * 4 * 2 / 2 / 10), 1e-12);
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
 compares by their throughput. With the predictions of these runs and of public.csv it prints model/model_error.yaml: how
-far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs with experts are apart in
-both.
+far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs in fp8, and those with
+experts, are apart in both.
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
@@ -21,7 +21,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
-DENSE, EXPERTS = "training_[!e]*.csv", "training_experts.csv"
+DENSE, FP8, EXPERTS = "training_?100.csv", "training_fp8.csv", "training_experts.csv"
 REAL = "real-routing"  # the group of runs whose router was not forced to balance
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 TRUSTED = ("A", "A-")
@@ -34,7 +34,8 @@ ERRORS_HEAD = """\
 source: >-
   throughput of the runs of model/validation/training_a100.csv, training_h100.csv and public.csv of trust A and A-,
   without the calibration rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any
-  trust. experts: the same of the runs of training_experts.csv with balanced routing, of trust A and A-
+  trust. fp8: the same of the runs of training_fp8.csv, of trust A and A-. experts: the same of the runs of
+  training_experts.csv with balanced routing, of trust A and A-
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -42,11 +43,12 @@ HEAD = """\
 source: >-
   {} training runs of model/validation/training_a100.csv and training_h100.csv whose throughput `slimsim validate`
   compares; their sequences all have the same length, and best-fit packs whole ones. The other systems, and varying
-  lengths, are those of {} runs of varying.csv. experts: the range of {} rows of training_experts.csv, in bf16
+  lengths, are those of {} runs of varying.csv. fp8: the range of {} rows of training_fp8.csv. experts: that of {} rows
+  of training_experts.csv, in bf16
 """
 ROUTING_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What routing that is not forced to balance costs, by model/validation/range.py --routing. A verdict says it. least and
+# The cost of routing that is not forced to balance, by model/validation/range.py --routing. A verdict says it. least and
 # most: throughput with real routing over that of the same plan with balanced routing.
 source: >-
   {}:
@@ -86,13 +88,15 @@ def sizes_of(rows):
 
 
 def text():
-    rows, others, experts = compared(), varying(), compared(EXPERTS)
+    rows, others, fp8, experts = compared(), varying(), compared(FP8), compared(EXPERTS)
     devices, frameworks, *degrees = degrees_of(rows)
     lines = [devices, frameworks,
              f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
-             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {''}))}", *degrees, "experts:"]
+             f"varying_lengths: {' '.join(sorted({row['plan.sharding'] for row in others} - {''}))}", *degrees, "fp8:"]
+    lines += [f"  {line}" for line in (f"precisions: {' '.join(sorted({row['precision'] for row in fp8}))}",
+                                       "systems: best-fit", *degrees_of(fp8))] + ["experts:"]
     lines += [f"  {line}" for line in ("systems: best-fit", *degrees_of(experts), *sizes_of(experts))]
-    return HEAD.format(len(rows), len(others), len(experts)) + "\n".join(lines) + "\n"
+    return HEAD.format(len(rows), len(others), len(fp8), len(experts)) + "\n".join(lines) + "\n"
 
 
 def plan_of(row):
@@ -122,10 +126,9 @@ def source_of(text):
     return re.match(r"arXiv:[\d.]+|[\w.-]+/[\w.-]+", text)[0]
 
 
-def sources_of(report, experts=False):
+def sources_of(report, *names):
     """Runs of each source: (error, framework, device, context, cp). The source with most runs comes first."""
-    rows = {row["id"]: row for row in (compared(EXPERTS) if experts else compared() + compared("public.csv"))
-            if not experts or row["group"] != REAL}
+    rows = {row["id"]: row for name in names for row in compared(name) if row.get("group") != REAL}
     sources = {}
     for found in report["rows"]:
         row = rows.get(found["row"])
@@ -200,12 +203,14 @@ def source_lines(lists):
 
 def errors_text(report):
     """model_error.yaml of the output of `slimsim validate --json`."""
-    dense, experts = sources_of(report), sources_of(report, experts=True)
+    dense, fp8, experts = sources_of(report, DENSE, "public.csv"), sources_of(report, FP8), sources_of(report, EXPERTS)
     lines = [*numbers_of(errors_of(dense)),
              f"varying: {{{', '.join(numbers_of(varying_of(report)))}}}",
+             f"fp8: {{{', '.join(numbers_of(errors_of(fp8)))}}}",
              f"experts: {{{', '.join(numbers_of(errors_of(experts)))}}}",
-             f"held: {held_text(dense)}", f"held_experts: {held_text(experts)}",
-             "errors:", *source_lines(errors_of(dense)), "errors_experts:", *source_lines(errors_of(experts))]
+             f"held: {held_text(dense)}", f"held_fp8: {held_text(fp8)}", f"held_experts: {held_text(experts)}",
+             "errors:", *source_lines(errors_of(dense)), "errors_fp8:", *source_lines(errors_of(fp8)),
+             "errors_experts:", *source_lines(errors_of(experts))]
     return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 

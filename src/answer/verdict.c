@@ -467,9 +467,14 @@ static void write_experts(FILE *file, const struct writer *writer)
         double imbalance = writer->verdict->fitting_imbalance[system];
         if (isnan(imbalance) || n++ >= MOST_SHOWN)
             continue;
-        fprintf(file, "%s%s %s%g",
+        double ep = (double)writer->point->systems[system].entry->plan.ep;
+        fprintf(file, "%s%s ",
                 n == 1 ? "experts: memory holds so many times the mean tokens on the busiest rank: " : ", ",
-                label_of(writer, system), imbalance >= 8 ? "at least " : "", imbalance);
+                label_of(writer, system));
+        if (imbalance >= ep) /* one rank has all tokens */
+            fputs("any", file);
+        else
+            fprintf(file, "%s%g", imbalance >= 8 ? "at least " : "", imbalance);
     }
     if (n > MOST_SHOWN)
         fprintf(file, ", %d more (-v)", n - MOST_SHOWN);

@@ -30,7 +30,7 @@ struct arguments {
     const char *model, *device, *platform, *slice[MAX_SLICES]; /* device and platform are NULL if they are not given */
     int32_t n_slices;
     int64_t tp, cp, ep, layers; /* layers 0: all layers of the model */
-    int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type;
+    int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type, expert_gemms;
     struct options options;
 };
 
@@ -193,6 +193,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .kernels = (enum scenario_kernels)arguments->kernels,
         .single = arguments->kernels == SCENARIO_EAGER ? COST_SINGLE_QKV | COST_SINGLE_GATE_UP : 0,
         .gradient_accumulation = (enum scenario_accumulation)arguments->accumulation,
+        .expert_gemms = arguments->expert_gemms,
     };
     cost_take_plan(&question->setting, &question->plan);
     cost_hold_layers(&question->setting, 0,
@@ -490,7 +491,8 @@ enum {
     KEY_RECOMPUTE,
     KEY_ATTENTION,
     KEY_KERNELS,
-    KEY_ACCUMULATION
+    KEY_ACCUMULATION,
+    KEY_EXPERT_GEMMS
 };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
@@ -558,6 +560,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     case KEY_ACCUMULATION:
         arguments->accumulation = parse_choice(argument, SCENARIO_ACCUMULATION, "gradient-accumulation", state);
         return 0;
+    case KEY_EXPERT_GEMMS:
+        arguments->expert_gemms = parse_choice(argument, DEVICE_EXPERT_GEMMS, "expert-gemms", state);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -611,9 +616,7 @@ static const struct argp_option cost_options[] = {
     {"cp-type", KEY_CP_TYPE, "TYPE", 0, "Context parallelism, like plan.cp_type: " SCENARIO_CONTEXT " (default: ring)",
      0},
     {"ep", KEY_EP, "N", 0,
-     "Expert-parallel degree, like plan.ep: a multiple of --tp, and a multiple or a divisor of --tp x --cp (default: "
-     "1)",
-     0},
+     "Expert-parallel degree, like plan.ep: a multiple or a divisor of --tp, and of --tp x --cp (default: 1)", 0},
     {"layers", KEY_LAYERS, "N", 0, "Layers of the stage (default: all)", 0},
     {"recompute", KEY_RECOMPUTE, "KIND", 0,
      "none, full or entries joined by +: norm, activation, attention-core, "
@@ -621,6 +624,8 @@ static const struct argp_option cost_options[] = {
      0},
     {"attention", KEY_ATTENTION, "KERNEL", 0, "flash2, flash3, cudnn, flash1 or unfused (default: flash2)", 0},
     {"kernels", KEY_KERNELS, "KIND", 0, "Element-wise kernels: " KERNELS " (default: fused)", 0},
+    {"expert-gemms", KEY_EXPERT_GEMMS, "KIND", 0,
+     "GEMMs of experts, like expert_gemms: " DEVICE_EXPERT_GEMMS " (default: sequential)", 0},
     {"gradient-accumulation", KEY_ACCUMULATION, "KIND", 0,
      "Sum of gradients, of a micro-batch that is not the first: " SCENARIO_ACCUMULATION " (default: fused)", 0},
     {0},

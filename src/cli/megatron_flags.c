@@ -300,7 +300,7 @@ static void print_experts(const struct point_view *view, FILE *file)
     flag_if(file, view->scenario->expert_gemms != DEVICE_SEQUENTIAL, "--moe-grouped-gemm");
     flag_if(file, view->scenario->fused.permute, "--moe-permute-fusion");
     flag_if(file, true, dispatchers[communication->dispatcher]);
-    flag_if(file, communication->ep_overlap, "--overlap-moe-expert-parallel-comm");
+    flag_if(file, communication->ep_overlap && plan->ep > 1, "--overlap-moe-expert-parallel-comm");
     if (plan->capacity_factor > 0)
         fprintf(file, "--moe-expert-capacity-factor %g\n", plan->capacity_factor);
     flag_if(file, plan->pad_to_capacity, "--moe-pad-expert-input-to-capacity");
@@ -542,25 +542,36 @@ static bool has_entry(int32_t recompute, const char *name)
 }
 
 /** Print what of the plan's list Megatron-LM can compute again by itself. */
-static void print_modules(int32_t recompute, FILE *file)
+static void print_modules(const struct scenario *scenario, int32_t recompute, FILE *file)
 {
+    bool grouped = scenario->expert_gemms != DEVICE_SEQUENTIAL;
     static const char *const modules[][2] = {
         {"attention-core", "core_attn"}, {"norm", "layernorm"}, {"moe-act", "moe_act"},
         {"mla-up-proj", "mla_up_proj"},  {"mlp", "mlp"},        {"moe", "moe"}};
     bool any = false;
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
-        if (!has_entry(recompute, modules[i][0]))
+        bool alone = !grouped && strcmp(modules[i][0], "moe-act") == 0;
+        if (!has_entry(recompute, modules[i][0]) || alone)
             continue;
         fputs(any ? "" : "--recompute-granularity selective\n--recompute-modules", file);
         fprintf(file, " %s", modules[i][1]);
         any = true;
     }
     fputs(any ? "\n" : "", file);
-    say_if(file, has_entry(recompute, "moe-act"),
-           "Megatron-LM takes moe_act only with --moe-grouped-gemm, which the plan does not count.");
+    say_if(file, has_entry(recompute, "moe-act") && !grouped,
+           "The plan recomputes moe-act, which Megatron-LM takes only with --moe-grouped-gemm.");
 }
 
-static void print_recompute(const struct scenario_plan *plan, FILE *file)
+/** Return whether a layer has an activation function outside routed experts. */
+static bool has_dense_activation(const struct model *model)
+{
+    bool dense = first_kind(model, false) != NULL;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        dense = dense || (model_has_kind(model, kind) && model->kinds[kind].shared_ffn > 0);
+    return dense;
+}
+
+static void print_recompute(const struct scenario *scenario, const struct scenario_plan *plan, FILE *file)
 {
     int32_t recompute = plan->recompute;
     if (recompute == RECOMPUTE_FULL && plan->recompute_layers == 0)
@@ -569,8 +580,10 @@ static void print_recompute(const struct scenario_plan *plan, FILE *file)
         fprintf(file, "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %" PRId64 "\n",
                 plan->recompute_layers);
     else
-        print_modules(recompute, file);
-    say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ACTIVATION) != 0,
+        print_modules(scenario, recompute, file);
+    say_if(file,
+           recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ACTIVATION) != 0 &&
+               has_dense_activation(&scenario->model),
            "The plan recomputes the activation function of dense layers, which Megatron-LM cannot do alone.");
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ALTERNATE_GEMMS) != 0,
            "The plan recomputes every second GEMM, which Megatron-LM cannot do.");
@@ -626,6 +639,6 @@ void megatron_flags_print(const struct point_view *view, FILE *file)
     print_sharding(view, file);
     print_states(&view->system->entry->plan, file);
     print_overlap(view, file);
-    print_recompute(&view->system->entry->plan, file);
+    print_recompute(view->scenario, &view->system->entry->plan, file);
     print_kernels(view, file);
 }

@@ -202,28 +202,31 @@ static void add_statistics(struct text_table *table, const struct validate *vali
                    100 * statistics.bias, 100 * statistics.max, validate->rows[statistics.worst].id, pairs, spearman);
 }
 
-/** Add one line for each text of a kind, for the rows with experts or for those without. */
+/** Add one line for each text, for the rows of a kind. */
 static void add_statistics_by(struct text_table *table, const struct validate *validate, const struct texts *texts,
-                              bool by_device, bool experts)
+                              bool by_device, enum validate_kind kind)
 {
     for (int32_t i = 0; i < texts->n; i++) {
-        struct validate_group group = {.quantity = VALIDATE_THROUGHPUT, .experts = experts};
+        struct validate_group group = {.quantity = VALIDATE_THROUGHPUT, .kind = kind};
         char name[96];
         *(by_device ? &group.device : &group.source) = texts->text[i];
-        snprintf(name, sizeof name, "%s%s", experts ? "experts, " : "", texts->text[i]);
+        snprintf(name, sizeof name, "%s%s%s", validate_kind_names[kind], kind != VALIDATE_DENSE ? ", " : "",
+                 texts->text[i]);
         add_statistics(table, validate, name, group);
     }
 }
 
-/** Add the lines of rows with experts and balanced routing. Groups have the other ones. */
-static void add_experts(struct text_table *table, const struct validate *validate, const struct texts *sources,
-                        const struct texts *devices)
+/** Add the lines of rows of another kind. With experts groups have those of real routing. */
+static void add_kind(struct text_table *table, const struct validate *validate, const struct texts *sources,
+                     const struct texts *devices, enum validate_kind kind)
 {
-    add_statistics_by(table, validate, sources, false, true);
-    add_statistics_by(table, validate, devices, true, true);
-    add_statistics(table, validate, "experts: trust A and A-",
-                   (struct validate_group){.experts = true, .full_plan = true});
-    add_statistics(table, validate, "experts: all", (struct validate_group){.experts = true});
+    char name[64];
+    add_statistics_by(table, validate, sources, false, kind);
+    add_statistics_by(table, validate, devices, true, kind);
+    snprintf(name, sizeof name, "%s: trust A and A-", validate_kind_names[kind]);
+    add_statistics(table, validate, name, (struct validate_group){.kind = kind, .full_plan = true});
+    snprintf(name, sizeof name, "%s: all", validate_kind_names[kind]);
+    add_statistics(table, validate, name, (struct validate_group){.kind = kind});
 }
 
 /** Add one line for each group, and one for all of known settings. */
@@ -245,15 +248,17 @@ static void add_groups(struct text_table *table, const struct validate *validate
     texts_free(&groups);
 }
 
-/** Runs whose outcomes are printed together. Rows with experts stand together, with groups or without. */
-enum part { PART_OWN, PART_GROUPS, PART_EXPERTS };
+/** Runs whose outcomes are printed together. Rows of another kind stand together, with groups or without. */
+enum part { PART_OWN, PART_GROUPS, PART_KINDS, N_PARTS = PART_KINDS + VALIDATE_N_KINDS - 1 };
 
 /** Print rows of runs that ran out of memory, or that fitted, if the prediction differs. */
 static void print_misjudged(const struct validate *validate, enum part part, bool ran_out)
 {
     for (int32_t i = 0, shown = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
-        enum part own = row->experts ? PART_EXPERTS : row->group[0] != '\0' ? PART_GROUPS : PART_OWN;
+        enum part own = row->kind != VALIDATE_DENSE ? PART_KINDS + row->kind - 1
+                        : row->group[0] != '\0'     ? PART_GROUPS
+                                                    : PART_OWN;
         if (!row->varies && row->ran_out == ran_out && own == part && validate_misjudged(row))
             printf("%s%s", shown++ == 0 ? ": " : " ", row->id);
     }
@@ -263,9 +268,9 @@ static void print_misjudged(const struct validate *validate, enum part part, boo
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
 static void print_fits(const struct validate *validate, enum part part)
 {
-    static const char *const of[] = {"", " of groups", " with experts"};
-    struct validate_outcomes outcomes = part == PART_EXPERTS
-                                            ? validate_outcomes_of_experts(validate)
+    static const char *const of[N_PARTS] = {"", " of groups", " with fp8", " with experts"};
+    struct validate_outcomes outcomes = part >= PART_KINDS
+                                            ? validate_outcomes_of_kind(validate, part - PART_KINDS + VALIDATE_FP8)
                                             : validate_outcomes_of(validate, part == PART_GROUPS ? "" : NULL);
     if (part != PART_OWN && outcomes.n == 0)
         return;
@@ -283,9 +288,8 @@ static void print_fits(const struct validate *validate, enum part part)
 
 static void print_outcomes(const struct validate *validate)
 {
-    print_fits(validate, PART_OWN);
-    print_fits(validate, PART_GROUPS);
-    print_fits(validate, PART_EXPERTS);
+    for (enum part part = PART_OWN; part < N_PARTS; part++)
+        print_fits(validate, part);
     struct validate_full_runs full =
         validate_full_runs_of(validate, (struct validate_group){.quantity = VALIDATE_THROUGHPUT, .full_plan = true});
     printf("predicted to fit tightly, trust A and A-: %d runs, %d of them predicted more than %.0f%% too fast; of "
@@ -302,10 +306,11 @@ static void print_summary(const struct validate *validate, const struct texts *s
         char name[64];
         snprintf(name, sizeof name, "%s: all", trace_quantity_names.text[q]);
         if (q == VALIDATE_THROUGHPUT) {
-            add_statistics_by(&table, validate, sources, false, false);
-            add_statistics_by(&table, validate, devices, true, false);
+            add_statistics_by(&table, validate, sources, false, VALIDATE_DENSE);
+            add_statistics_by(&table, validate, devices, true, VALIDATE_DENSE);
             add_groups(&table, validate, q);
-            add_experts(&table, validate, sources, devices);
+            for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++)
+                add_kind(&table, validate, sources, devices, kind);
             add_statistics(&table, validate, "tokens/s/GPU: trust A and A-",
                            (struct validate_group){.quantity = q, .full_plan = true});
         }
@@ -349,8 +354,8 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "device", json_string(row->device));
     if (row->group[0] != '\0')
         json_object_set_new(json, "group", json_string(row->group));
-    if (row->experts)
-        json_object_set_new(json, "experts", json_true());
+    if (row->kind != VALIDATE_DENSE)
+        json_object_set_new(json, validate_kind_names[row->kind], json_true());
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->ratio_only)
         json_object_set_new(json, "only_beside_pair", json_true());
@@ -411,16 +416,17 @@ static json_t *outcomes_json(struct validate_outcomes outcomes)
                      (int)outcomes.n_missed_tight, "fitted_predicted_tight", (int)outcomes.n_tight);
 }
 
-/** Return the statistics of throughput of rows with experts and balanced routing. */
-static json_t *experts_json(const struct validate *validate, const struct texts *sources, const struct texts *devices)
+/** Return the statistics of throughput of rows of another kind that name no group. */
+static json_t *kind_json(const struct validate *validate, const struct texts *sources, const struct texts *devices,
+                         enum validate_kind kind)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < sources->n; i++)
-        append_statistics(list, validate, (struct validate_group){.source = sources->text[i], .experts = true});
+        append_statistics(list, validate, (struct validate_group){.source = sources->text[i], .kind = kind});
     for (int32_t i = 0; i < devices->n; i++)
-        append_statistics(list, validate, (struct validate_group){.device = devices->text[i], .experts = true});
-    append_statistics(list, validate, (struct validate_group){.full_plan = true, .experts = true});
-    append_statistics(list, validate, (struct validate_group){.experts = true});
+        append_statistics(list, validate, (struct validate_group){.device = devices->text[i], .kind = kind});
+    append_statistics(list, validate, (struct validate_group){.full_plan = true, .kind = kind});
+    append_statistics(list, validate, (struct validate_group){.kind = kind});
     return list;
 }
 
@@ -455,9 +461,14 @@ void validation_print_json(const struct validate *validate)
     json_object_set_new(root, "pairs", pairs_json(validate));
     if (validate_outcomes_of(validate, "").n > 0)
         json_object_set_new(root, "outcomes_of_groups", outcomes_json(validate_outcomes_of(validate, "")));
-    if (validate_outcomes_of_experts(validate).n > 0) {
-        json_object_set_new(root, "experts", experts_json(validate, &sources, &devices));
-        json_object_set_new(root, "outcomes_of_experts", outcomes_json(validate_outcomes_of_experts(validate)));
+    for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
+        struct validate_outcomes outcomes = validate_outcomes_of_kind(validate, kind);
+        char name[32];
+        snprintf(name, sizeof name, "outcomes_of_%s", validate_kind_names[kind]);
+        if (outcomes.n > 0) {
+            json_object_set_new(root, validate_kind_names[kind], kind_json(validate, &sources, &devices, kind));
+            json_object_set_new(root, name, outcomes_json(outcomes));
+        }
     }
     if (validate->unread[0] != '\0')
         json_object_set_new(root, "unread_columns", json_string(validate->unread));
@@ -483,7 +494,8 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .device = texts[4].index[i],
             .group = texts[5].index[i],
             .quantity = (int32_t)row->quantity,
-            .experts = row->experts,
+            .experts = row->kind == VALIDATE_EXPERTS,
+            .fp8 = row->kind == VALIDATE_FP8,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
             .only_beside_pair = row->ratio_only,

@@ -12,7 +12,7 @@
 #include "validate/gains.h"
 #include "validate/statistics.h"
 
-enum { MOST_GROUPS = 10, NAME = 48 };
+enum { MOST_GROUPS = 8, NAME = 48 };
 
 static void add_line(struct text_table *table, const struct validate *validate, const char *name,
                      struct validate_group group)
@@ -23,7 +23,7 @@ static void add_line(struct text_table *table, const struct validate *validate, 
                        100 * of.bias, 100 * of.max, validate->rows[of.worst].id, (int)of.n_small, (int)of.n);
 }
 
-/** Some rows of throughput: a framework on a GPU, or experts on a GPU. */
+/** Some rows of throughput: a framework on a GPU, or another kind of runs on a GPU. */
 struct part {
     char name[NAME];
     const char *group; /* of its rows; NULL: they name none */
@@ -40,9 +40,9 @@ static int compare_parts(const void *a, const void *b)
 static int32_t part_of(struct part *parts, int32_t *n_parts, const struct validate_row *row)
 {
     char name[NAME] = "settings known in part (trust B)";
-    if (row->experts)
-        snprintf(name, sizeof name, "experts, %.15s%s%.12s%s", row->device, *row->group != '\0' ? ", " : "", row->group,
-                 row->trust[0] == 'A' ? "" : ", trust B");
+    if (row->kind != VALIDATE_DENSE)
+        snprintf(name, sizeof name, "%s, %.15s%s%.12s%s", validate_kind_names[row->kind], row->device,
+                 *row->group != '\0' ? ", " : "", row->group, row->trust[0] == 'A' ? "" : ", trust B");
     else if (row->trust[0] == 'A')
         snprintf(name, sizeof name, "%.22s, %.15s", *row->framework != '\0' ? row->framework : "no framework named",
                  row->device);
@@ -56,15 +56,15 @@ static int32_t part_of(struct part *parts, int32_t *n_parts, const struct valida
     return i;
 }
 
-/** Return whether a row counts in the errors of throughput by framework and GPU, or in those of experts. */
-static bool has_part(const struct validate_row *row, bool experts)
+/** Return whether a row counts in the errors of throughput of a kind of runs. */
+static bool has_part(const struct validate_row *row, enum validate_kind kind)
 {
     return row->quantity == VALIDATE_THROUGHPUT && row->reason[0] == '\0' && !row->calibration && !row->varies &&
-           !row->ratio_only && row->experts == experts && (experts || row->group[0] == '\0');
+           !row->ratio_only && row->kind == kind && (kind != VALIDATE_DENSE || row->group[0] == '\0');
 }
 
-/** Add the errors of throughput by part, those with most rows first: of experts on each GPU, or of frameworks. */
-static void add_parts(struct text_table *table, const struct validate *validate, bool experts)
+/** Add the errors of throughput of a kind by part, those with most rows first: of each GPU, or of frameworks. */
+static void add_parts(struct text_table *table, const struct validate *validate, enum validate_kind kind)
 {
     size_t n = (size_t)validate->n_rows;
     struct part *parts = check_calloc(n, sizeof *parts);
@@ -72,7 +72,7 @@ static void add_parts(struct text_table *table, const struct validate *validate,
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         number[i] = -1;
-        if (has_part(row, experts))
+        if (has_part(row, kind))
             parts[number[i] = part_of(parts, &n_parts, row)].n++;
     }
     qsort(parts, (size_t)n_parts, sizeof *parts, compare_parts);
@@ -80,24 +80,25 @@ static void add_parts(struct text_table *table, const struct validate *validate,
         place[parts[i].number] = i;
     for (int32_t i = 0; i < validate->n_rows; i++)
         number[i] = number[i] < 0 ? -1 : place[number[i]];
-    int32_t n_own = experts || n_parts <= MOST_GROUPS ? n_parts : MOST_GROUPS - 1;
+    int32_t n_own = kind != VALIDATE_DENSE || n_parts <= MOST_GROUPS ? n_parts : MOST_GROUPS - 1;
     for (int32_t i = 0; i < n_own; i++)
-        add_line(table, validate, parts[i].name,
-                 (struct validate_group){
-                     .part = number, .first = i, .end = i + 1, .group = parts[i].group, .experts = experts});
+        add_line(
+            table, validate, parts[i].name,
+            (struct validate_group){.part = number, .first = i, .end = i + 1, .group = parts[i].group, .kind = kind});
     add_line(table, validate, "others", (struct validate_group){.part = number, .first = n_own, .end = n_parts});
     free(parts);
     free(number);
     free(place);
 }
 
-/** Add the errors of throughput by framework and GPU, of all rows, and of those with experts. */
+/** Add the errors of throughput by framework and GPU, of all rows, and of the other kinds. */
 static void add_throughput(struct text_table *table, const struct validate *validate)
 {
-    add_parts(table, validate, false);
+    add_parts(table, validate, VALIDATE_DENSE);
     add_line(table, validate, "all of known settings (trust A, A-)", (struct validate_group){.full_plan = true});
     add_line(table, validate, "all", (struct validate_group){0});
-    add_parts(table, validate, true);
+    for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++)
+        add_parts(table, validate, kind);
 }
 
 /** Add the errors of throughput of all groups. If every row names one, add those of each before, in the order of their
@@ -171,14 +172,16 @@ void validation_print_summary(const struct validate *validate)
     add_replays(&table, validate);
     text_table_print(&table, stdout, 0);
     print_gains(validate);
-    struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, ""),
-                             experts = validate_outcomes_of_experts(validate);
+    struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, "");
     if (grouped.n > 0)
         printf("runs of groups fit: %d of %d right\n", (int)(grouped.n - grouped.n_false_alarm - grouped.n_missed),
                (int)grouped.n);
-    if (experts.n > 0)
-        printf("runs with experts fit: %d of %d right\n", (int)(experts.n - experts.n_false_alarm - experts.n_missed),
-               (int)experts.n);
+    for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
+        struct validate_outcomes of = validate_outcomes_of_kind(validate, kind);
+        if (of.n > 0)
+            printf("runs with %s fit: %d of %d right\n", validate_kind_names[kind],
+                   (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n);
+    }
     printf("runs fit: %d of %d right; not counted: %d calibration rows, %d skipped (-v prints every row)\n",
            (int)(own.n - own.n_false_alarm - own.n_missed), (int)own.n, (int)n_calibration, (int)n_skipped);
 }

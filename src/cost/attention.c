@@ -364,7 +364,7 @@ static struct batch batch_of(const struct cost_setting *setting, int32_t kind,
                           .head_dim = (double)model_attention_head(model, kind),
                           .scores = heads * scores,
                           .dropout = model->dropout,
-                          .precision = setting->precision};
+                          .precision = PRECISION_BF16};
 }
 
 static void add_unfused_forward(struct cost_kernels *kernels, const struct device *device, const struct batch *b)

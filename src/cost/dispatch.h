@@ -23,8 +23,8 @@ struct cost_dispatch {
  *    (cost_expert_load).
  * 2. all-gather: every rank receives all tokens, T h b (n - 1), and sends sums back by a reduce-scatter.
  * 3. deepep: a token goes once to each of the m ranks that have its experts: T h b f m (n - 1)/n. On several domains it
- *    goes once to each of M domains by NIC, T h b f M (N - 1)/N, and on from there by NVLink. m and M are expected
- *    numbers, some n (1 - (1 - 1/n)^k). Limits on a token's groups of experts lower them.
+ *    goes once to each of M domains by NIC, T h b f M (N - 1)/N, and on from there by NVLink. m and M are
+ *    means over balanced routing. A token's k experts differ, and limits on its groups of experts lower m and M.
  * 4. hybrid-ep: as deepep, at another rate of NICs.
  * 5. If several TP ranks split each expert (etp), they gather each other's tokens there, and reduce-scatter results.
  * 6. A layer without experts, or n = 1 and etp = 1, costs nothing.

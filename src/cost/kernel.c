@@ -20,8 +20,8 @@ void kernel_add_gemms(struct cost_kernels *kernels, const struct device *device,
                       struct cost_gemm gemm)
 {
     double m = gemm.m, n = gemm.n, k = gemm.k, operand_bytes = precision_bytes(gemm.precision);
-    double output_bytes = gemm.sum_bytes > 0 ? gemm.sum_bytes : operand_bytes;
-    double seconds = kernel_sustained_s(device, cost_kernel_gemm_s(device, &gemm));
+    double output_bytes = gemm.sum_bytes > 0 ? gemm.sum_bytes : precision_bytes(PRECISION_BF16);
+    double seconds = kernel_sustained_gemm_s(device, &gemm);
     kernel_add(kernels,
                (struct cost_kernel){.name = name,
                                     .family = COST_GEMM,
@@ -104,8 +104,18 @@ double cost_kernel_gemm_s(const struct device *device, const struct cost_gemm *g
     double input_s = bytes * batch * (m * k + n * k) / copy_bytes_per_s, outputs = batch * m * n;
     double output_s = gemm->sum_bytes > 0 && curve.sum > 0
                           ? gemm->sum_bytes * outputs / (device->hbm_bytes_per_s * curve.sum)
-                          : bytes * outputs / copy_bytes_per_s;
+                          : precision_bytes(PRECISION_BF16) * outputs / copy_bytes_per_s;
     return curve.launch_s + fmax(work_s + curve.epilogue * output_s, input_s + output_s);
+}
+
+double kernel_sustained_gemm_s(const struct device *device, const struct cost_gemm *gemm)
+{
+    double seconds = cost_kernel_gemm_s(device, gemm);
+    struct cost_gemm wide = *gemm;
+    wide.precision = PRECISION_BF16;
+    return gemm->precision == PRECISION_BF16 ? kernel_sustained_s(device, seconds)
+                                             : seconds + kernel_sustained_s(device, cost_kernel_gemm_s(device, &wide)) -
+                                                   cost_kernel_gemm_s(device, &wide);
 }
 
 bool cost_gemm_extrapolates(const struct device *device, const struct cost_gemm *gemm)

@@ -149,6 +149,10 @@ void kernel_repeat(struct cost_kernels *kernels, int32_t first, double n);
 void kernel_add_memory_bound(struct cost_kernels *kernels, const struct device *device, enum device_memory_kind kind,
                              const char *name, double bytes);
 
+/** Return the seconds that a benchmarked GEMM takes in training. One of fewer bytes loses as many seconds as it does in
+ * bf16: gaps between kernels and cold caches do not shrink with its FLOPs. */
+double kernel_sustained_gemm_s(const struct device *device, const struct cost_gemm *gemm);
+
 /** Return the seconds that benchmarked tensor-core work takes in training. */
 double kernel_sustained_s(const struct device *device, double seconds);
 

@@ -11,6 +11,7 @@ struct widths {
     double q, k, f, up;                     /* columns of queries, of keys, of the inner width, of the up GEMM */
     double o;                               /* columns of attention's output */
     double half, full;                      /* bytes of an activation, bytes in fp32 */
+    double input;                           /* bytes of what a GEMM keeps of its input */
     bool biases, gated, separate, in_place; /* separate: SwiGLU is two operations */
     bool eager, rms_single, layer_norm;     /* RMSNorm of single operations; PyTorch's LayerNorm */
 };
@@ -31,6 +32,7 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .up = (gated ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
         .full = precision_bytes(PRECISION_FP32),
+        .input = precision_bytes(setting->precision),
         .biases = model->kinds[kind].biases,
         .gated = gated,
         .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
@@ -108,7 +110,8 @@ static struct layer_op *add_norm(struct layer *layer, const struct cost_setting 
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * half * width, 3 * half * width);
     op->vectors = (double)model_norm_parameters(setting->model);
     op->kept_bytes = half * width;
-    op->listed_bytes = (w->rms_single ? half + full : half) * width;
+    bool router = setting->model->kinds[layer->kind].experts > 0; /* it reads the output in bf16 */
+    op->listed_bytes = (w->rms_single ? half + full : router ? half : w->input) * width;
     op->list = RECOMPUTE_NORM;
     op->work_bytes = (w->rms_single ? 2 * half + 6 * full : 4 * half) * width;
     return op;
@@ -222,7 +225,7 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 
     add_qk_norms(layer, setting, w);
     op = add(layer, LAYER_ATTENTION);
-    op->kept_bytes = w->half * w->o;
+    op->kept_bytes = (w->half + (setting->precision == PRECISION_BF16 ? 0 : w->input)) * w->o;
     op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
     op->list = RECOMPUTE_ATTENTION_CORE;
 
@@ -261,7 +264,7 @@ static void add_block(struct layer *layer, const struct cost_setting *setting, c
 
     op = add_memory_bound(layer, names->activation, fused ? DEVICE_ACTIVATION : DEVICE_GELU, w->half * (w->up + w->f),
                           w->half * (2 * w->up + w->f));
-    op->listed_bytes = (w->separate ? 2 : 1) * w->half * w->f;
+    op->listed_bytes = ((w->separate ? w->half : 0) + w->input) * w->f;
     op->list = RECOMPUTE_ACTIVATION;
     op->work_bytes = w->half * ((w->in_place ? 0 : w->up) + w->f);
 
@@ -310,14 +313,14 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
     double rows = share * (double)kind->top_k * cost_expert_load(setting) * split, inner = (double)kind->ffn / split;
     double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows / split);
     count(add_memory_bound(layer, "tokens permuted", DEVICE_PERMUTE, moved, single ? 0 : moved), 6, 4)->kept_bytes =
-        w->half * w->h * rows;
+        w->input * w->h * rows;
     if (single)
         add_memory_bound(layer, "gradients of permuted tokens summed", DEVICE_SCATTER, 0, moved);
 
     add_expert_gemm(layer, setting, w, expert_names.up, rows)->kept_bytes = w->half * up * rows;
     struct layer_op *op = add_memory_bound(layer, expert_names.activation, DEVICE_ACTIVATION,
                                            w->half * (up + inner) * rows, w->half * (2 * up + inner) * rows);
-    op->listed_bytes = w->half * inner * rows;
+    op->listed_bytes = w->input * inner * rows;
     op->list = RECOMPUTE_MOE_ACT;
     op->work_bytes = w->half * (up + inner) * rows;
     add_expert_gemm(layer, setting, w, expert_names.down, rows);
@@ -332,6 +335,7 @@ static void add_experts(struct layer *layer, const struct cost_setting *setting,
     const struct model_kind *kind = &setting->model->kinds[layer->kind];
     const double mask = 1, share = 1.0 / cost_sequence_ranks(setting);
     struct layer_op *op = add_gemm(layer, GEMM("router"), LAYER_WHOLE, w->h, (double)kind->experts);
+    op->stays_bf16 = true;
     op->rows = share;
     op->vectors = w->biases ? op->out : 0;
     op->kept_bytes = (w->full + mask) * op->out * share; /* scores, and the experts that were chosen */
@@ -463,6 +467,39 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
                          2 * w->half * (w->q + 2 * w->k));
 }
 
+/** Return the bytes of a column that a cast with its copies moves. A current scale reads the tensor once more. */
+static double cast_bytes(const struct cost_setting *setting, const struct widths *w)
+{
+    bool current = setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
+    return w->half + cost_fp8_copies(setting) * w->input + (current ? w->half : 0);
+}
+
+/** Give the layer's GEMMs their precision, and add the casts of their inputs and of their outputs' gradients. The
+ * router has bf16. Norms write the inputs of the GEMMs behind them in the right precision, but transposed copies
+ * remain. */
+static void add_casts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
+{
+    double forward = 0, backward = 0;
+    int32_t n = 0, n_ops = layer->n_ops;
+    if (setting->precision == PRECISION_BF16)
+        return;
+    for (int32_t i = 0; i < n_ops; i++) {
+        struct layer_op *op = &layer->ops[i];
+        if (op->kind != LAYER_GEMM || op->stays_bf16)
+            continue;
+        double rows = op->copies * op->rows;
+        bool behind_norm = op->split == LAYER_COLUMN;
+        op->precision = setting->precision;
+        forward += op->follows
+                       ? 0
+                       : (behind_norm ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w)) *
+                             op->in * rows;
+        backward += cast_bytes(setting, w) * op->out * rows;
+        n++;
+    }
+    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n - 1, n - 1);
+}
+
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
 {
     const struct widths w = widths_of(setting, kind);
@@ -479,6 +516,7 @@ void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *la
     add_feed_forward(layer, setting, &w);
     add_between(layer, setting, &w);
     add_single_operations(layer, setting, &w);
+    add_casts(layer, setting, &w);
 }
 
 /** Return the bytes that the cross-entropy of one logit moves. */
@@ -594,12 +632,12 @@ double cost_added_bytes(const struct cost_setting *setting, bool first)
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
 {
     return (struct cost_gemm){
-        1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), setting->precision, DEVICE_SEQUENTIAL};
+        1, op->in, op->out, op->rows * tokens, cost_sum_bytes(setting), op->precision, DEVICE_SEQUENTIAL};
 }
 
-static struct cost_gemm forward_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens)
+static struct cost_gemm forward_gemm(const struct layer_op *op, double tokens)
 {
-    return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL};
+    return (struct cost_gemm){1, op->rows * tokens, op->out, op->in, 0, op->precision, DEVICE_SEQUENTIAL};
 }
 
 /** Append the GEMMs of an operator in one pass. Several copies run one after the other, or as one kernel. */
@@ -624,10 +662,10 @@ void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *se
         if (op->kind != LAYER_GEMM)
             continue;
         if (pass == PASS_FORWARD)
-            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
+            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(op, tokens));
         if (pass == PASS_BACKWARD || pass == PASS_INPUT)
             add_products(kernels, setting, op, PASS_BACKWARD,
-                         (struct cost_gemm){1, rows, op->in, op->out, 0, setting->precision, DEVICE_SEQUENTIAL});
+                         (struct cost_gemm){1, rows, op->in, op->out, 0, op->precision, DEVICE_SEQUENTIAL});
         if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
             add_products(kernels, setting, op, PASS_WEIGHT, layer_weight_gemm(setting, op, tokens));
         if ((pass == PASS_BACKWARD || pass == PASS_WEIGHT) && op->vectors > 0)
@@ -668,11 +706,11 @@ void layer_add_listed(struct cost_kernels *kernels, const struct cost_setting *s
         if (op->kind == LAYER_MEMORY_BOUND && layer_repeats(op, list))
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
         if (op->kind == LAYER_GEMM && layer_repeats(op, list))
-            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(setting, op, tokens));
+            add_products(kernels, setting, op, PASS_FORWARD, forward_gemm(op, tokens));
         if (op->kind == LAYER_GEMM && alternates(op, list) && op->alternate.out > 0)
             kernel_add_gemms(
                 kernels, setting->device, op->name[PASS_FORWARD],
-                (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL});
+                (struct cost_gemm){1, tokens, op->alternate.out, op->in, 0, op->precision, DEVICE_SEQUENTIAL});
     }
 }
 
@@ -685,7 +723,7 @@ void layer_add_ends(struct cost_kernels *kernels, const struct cost_setting *set
             add_moved(kernels, setting, op, PASS_FORWARD, tokens);
         if (op->is_end && op->kind == LAYER_GEMM)
             kernel_add_gemms(kernels, setting->device, op->name[PASS_FORWARD],
-                             (struct cost_gemm){1, tokens, op->out, op->in, 0, setting->precision, DEVICE_SEQUENTIAL});
+                             (struct cost_gemm){1, tokens, op->out, op->in, 0, op->precision, DEVICE_SEQUENTIAL});
     }
 }
 

@@ -19,8 +19,10 @@ struct layer_op {
     enum layer_op_kind kind;
     enum layer_split split;              /* GEMM */
     double in, out;                      /* GEMM: columns; its weight is in x out */
+    enum precision precision;            /* GEMM */
     double copies, rows;                 /* GEMM: matrices of this shape on a rank, and rows of each for a token: 1 */
     bool of_experts;                     /* GEMM: ranks of expert parallelism share its matrices out */
+    bool stays_bf16;                     /* GEMM: whatever the precision of the others is */
     bool follows;                        /* GEMM: reads the input of the GEMM before it, so no rank gathers it anew */
     double copied;                       /* GEMM: columns of `out` that other TP ranks hold, too */
     double shared;                       /* GEMM: columns of `in` and `out` that another GEMM reads or writes, too */

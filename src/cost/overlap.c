@@ -8,13 +8,21 @@
 /** Return the time of a GEMM at the speed that training reaches [s]. */
 static double sustained_gemm_s(const struct device *device, struct cost_gemm gemm)
 {
-    return kernel_sustained_s(device, cost_kernel_gemm_s(device, &gemm));
+    return kernel_sustained_gemm_s(device, &gemm);
 }
 
 /** Return the bytes of T x columns activations. */
 static double activation_bytes(const struct cost_setting *setting, double tokens, double columns)
 {
     return tokens * columns * cost_precisions(setting).wire;
+}
+
+/** Return the bytes of a tensor that GEMMs gather. It is cast before, if they read it so. */
+static double gathered_bytes(const struct cost_setting *setting, enum precision precision, double tokens,
+                             double columns)
+{
+    return precision == PRECISION_BF16 ? activation_bytes(setting, tokens, columns)
+                                       : tokens * columns * precision_bytes(precision);
 }
 
 enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
@@ -53,26 +61,32 @@ static enum overlap_extent tensor_extent(const struct cost_setting *setting)
                                                                                   : OVERLAP_IN_DOMAIN;
 }
 
-double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k)
+/** Return a GEMM of fewer rows. */
+static struct cost_gemm of_rows(struct cost_gemm gemm, double rows)
 {
-    double rows = tokens / setting->tensor;
-    double gemm_s =
-        sustained_gemm_s(setting->device, (struct cost_gemm){1, rows, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
+    gemm.m = rows;
+    return gemm;
+}
+
+double overlap_gather_gemm_s(const struct cost_setting *setting, struct cost_gemm gemm)
+{
+    double rows = gemm.m / setting->tensor;
+    double gemm_s = sustained_gemm_s(setting->device, of_rows(gemm, rows));
     enum cost_route route = setting->tensor > platform_nvlink_domain(setting->platform) ? COST_NIC : COST_NVLINK;
-    double copy_s = cost_of_transfer(setting, route, activation_bytes(setting, rows, k), 1).duration_s;
+    double copy_s =
+        cost_of_transfer(setting, route, gathered_bytes(setting, gemm.precision, rows, gemm.k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
 }
 
-double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k)
+double overlap_gemm_scatter_s(const struct cost_setting *setting, struct cost_gemm gemm)
 {
     struct device left = *setting->device;
-    double rows = tokens / SPLITS;
-    left.peak_flop_per_s[setting->precision] *= 1 - held_share(&left, tensor_extent(setting));
+    double rows = gemm.m / SPLITS;
+    left.peak_flop_per_s[gemm.precision] *= 1 - held_share(&left, tensor_extent(setting));
     if (left.multiprocessors > 0)
         left.multiprocessors -= (int64_t)multiprocessors(&left, tensor_extent(setting));
-    double gemm_s =
-        sustained_gemm_s(&left, (struct cost_gemm){1, rows, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
-    double bytes = activation_bytes(setting, rows, n);
+    double gemm_s = sustained_gemm_s(&left, of_rows(gemm, rows));
+    double bytes = activation_bytes(setting, rows, gemm.n);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     return gemm_s + (SPLITS - 1) * fmax(gemm_s, scatter_s) + scatter_s;
 }
@@ -96,16 +110,17 @@ static double tensor_bytes(const struct cost_setting *setting, double tokens)
 
 /** Add an all-gather before a GEMM of T x n x k, or a reduce-scatter after it. */
 static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *setting,
-                        enum device_collective_kind kind, double tokens, double n, double k)
+                        enum device_collective_kind kind, struct cost_gemm gemm)
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
-    double bytes = activation_bytes(setting, tokens, gathers ? k : n), exposed_s;
+    double bytes = gathers ? gathered_bytes(setting, gemm.precision, gemm.m, gemm.k)
+                           : activation_bytes(setting, gemm.m, gemm.n),
+           exposed_s;
     if (setting->tp_overlap != SCENARIO_CHUNKED)
         exposed_s = cost_collective_s(setting, kind, bytes, setting->tensor);
     else
-        exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, tokens, n, k) -
-                    sustained_gemm_s(setting->device,
-                                     (struct cost_gemm){1, tokens, n, k, 0, setting->precision, DEVICE_SEQUENTIAL});
+        exposed_s = (gathers ? overlap_gather_gemm_s : overlap_gemm_scatter_s)(setting, gemm) -
+                    sustained_gemm_s(setting->device, gemm);
     add(sum, setting, kind, bytes, exposed_s);
 }
 
@@ -133,15 +148,16 @@ static void add_exposed(struct overlap_tensor *sum, const struct cost_setting *s
 static void add_column_backward(struct overlap_tensor *sum, const struct cost_setting *setting,
                                 const struct layer_op *op, enum pass pass, double tokens)
 {
-    const struct cost_gemm input = {1, tokens, op->in, op->out, 0, setting->precision, DEVICE_SEQUENTIAL};
-    double bytes = activation_bytes(setting, tokens, layer_split_width(op));
+    const struct cost_gemm input = {1, tokens, op->in, op->out, 0, op->precision, DEVICE_SEQUENTIAL};
+    double bytes = activation_bytes(setting, tokens, layer_split_width(op)),
+           gathered = gathered_bytes(setting, op->precision, tokens, layer_split_width(op));
     if (pass == PASS_WEIGHT)
-        add_exposed(sum, setting, DEVICE_ALL_GATHER, bytes);
+        add_exposed(sum, setting, DEVICE_ALL_GATHER, gathered);
     if (pass == PASS_INPUT)
         add_exposed(sum, setting, DEVICE_REDUCE_SCATTER, bytes);
     if (pass != PASS_BACKWARD)
         return;
-    add_bulk(sum, setting, DEVICE_ALL_GATHER, bytes, input);
+    add_bulk(sum, setting, DEVICE_ALL_GATHER, gathered, input);
     add_bulk(sum, setting, DEVICE_REDUCE_SCATTER, bytes, layer_weight_gemm(setting, op, tokens));
 }
 
@@ -163,6 +179,8 @@ static void add_op(struct overlap_tensor *sum, const struct cost_setting *settin
                    enum pass pass, double tokens)
 {
     bool column = op->split == LAYER_COLUMN, forward = pass == PASS_FORWARD;
+    struct cost_gemm gemm = {1, tokens, op->out, op->in, 0, op->precision, DEVICE_SEQUENTIAL};
+    struct cost_gemm input = {1, tokens, op->in, op->out, 0, op->precision, DEVICE_SEQUENTIAL};
     if (op->split == LAYER_WHOLE)
         return;
     if (!setting->sequence_parallel)
@@ -170,11 +188,11 @@ static void add_op(struct overlap_tensor *sum, const struct cost_setting *settin
     else if (op->follows)
         return;
     else if (forward)
-        add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, tokens, op->out, op->in);
+        add_chunked(sum, setting, column ? DEVICE_ALL_GATHER : DEVICE_REDUCE_SCATTER, gemm);
     else if (column)
         add_column_backward(sum, setting, op, pass, tokens);
     else if (pass != PASS_WEIGHT)
-        add_chunked(sum, setting, DEVICE_ALL_GATHER, tokens, op->in, op->out);
+        add_chunked(sum, setting, DEVICE_ALL_GATHER, input);
 }
 
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, const struct layer *layer,

@@ -48,7 +48,7 @@ double overlap_beside_s(const struct device *device, enum overlap_extent extent,
  * Source: Transformer Engine's "ring_exchange" (transformer_engine/pytorch/module/base.py: one multiprocessor, copy
  * engines). docs/model.md, Collectives beside kernels, says what chunks leave out.
  */
-double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, double n, double k);
+double overlap_gather_gemm_s(const struct cost_setting *setting, struct cost_gemm gemm);
 
 /**
  * Return the time of a GEMM of T x n x k and the reduce-scatter of its T x n output [s]. Each of four chunks of rows is
@@ -58,7 +58,7 @@ double overlap_gather_gemm_s(const struct cost_setting *setting, double tokens, 
  *
  * Source: Transformer Engine's "pipeline" with its default of 4 splits (same file).
  */
-double overlap_gemm_scatter_s(const struct cost_setting *setting, double tokens, double n, double k);
+double overlap_gemm_scatter_s(const struct cost_setting *setting, struct cost_gemm gemm);
 
 /** Tensor-parallel collectives of one layer: seconds that they add to the kernels, bytes that a rank sends, the
  * extrapolated share of the seconds, and the number of collectives. */

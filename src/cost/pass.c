@@ -278,9 +278,9 @@ static void add_chunked_gemms(struct cost_kernels *kernels, const struct cost_se
     if (pass != PASS_FORWARD || tokens <= 0)
         return;
     double n = tokens / chunk, sum = 2 * cost_precisions(setting).activation;
-    const struct cost_gemm gemms[] = {{n, chunk, head->out, head->in, 0, setting->precision, DEVICE_SEQUENTIAL},
-                                      {n, chunk, head->in, head->out, 0, setting->precision, DEVICE_SEQUENTIAL},
-                                      {n, head->in, head->out, chunk, sum, setting->precision, DEVICE_SEQUENTIAL}};
+    const struct cost_gemm gemms[] = {{n, chunk, head->out, head->in, 0, PRECISION_BF16, DEVICE_SEQUENTIAL},
+                                      {n, chunk, head->in, head->out, 0, PRECISION_BF16, DEVICE_SEQUENTIAL},
+                                      {n, head->in, head->out, chunk, sum, PRECISION_BF16, DEVICE_SEQUENTIAL}};
     for (int32_t i = 0; i < (int32_t)(sizeof gemms / sizeof *gemms); i++) {
         kernel_add_gemms(kernels, device, head->name[i], gemms[i]);
         kernels->kernel[kernels->n - 1].launches = kernel_whole_above(n);

@@ -16,7 +16,8 @@ enum cost_single {
     COST_SINGLE_ROTATION = 2,
     COST_SINGLE_QKV = 4,
     COST_SINGLE_GATE_UP = 8,
-    COST_SINGLE_PERMUTE = 16
+    COST_SINGLE_PERMUTE = 16,
+    COST_SINGLE_AMAX = 32
 };
 
 /** Host's time of one launch, and the part of it for which the GPU waits whatever it has to do [s]. */
@@ -62,7 +63,7 @@ struct cost_setting {
     double capacity_factor;           /* scenario_plan */
     double padded_capacity;           /* capacity_factor, if experts compute padding up to it; otherwise 0 */
     struct cost_host host;
-    enum precision precision;        /* of GEMMs and activations */
+    enum precision precision;        /* of the GEMMs of layers; activations have bf16 */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
     enum scenario_loss loss;
@@ -121,22 +122,31 @@ struct cost_precisions {
 
 static inline struct cost_precisions cost_precisions(const struct cost_setting *setting)
 {
-    double operand = precision_bytes(setting->precision), fp32 = precision_bytes(PRECISION_FP32);
-    double half = precision_bytes(PRECISION_BF16), gradient = setting->gradients == SCENARIO_BF16 ? half : fp32;
+    double half = precision_bytes(PRECISION_BF16), fp32 = precision_bytes(PRECISION_FP32);
+    double gradient = setting->gradients == SCENARIO_BF16 ? half : fp32;
     double reduced = setting->reduce_precision == SCENARIO_REDUCE_SAME   ? gradient
                      : setting->reduce_precision == SCENARIO_REDUCE_BF16 ? half
                                                                          : fp32;
     double main = setting->main_params == SCENARIO_MAIN_NONE   ? 0
                   : setting->main_params == SCENARIO_MAIN_FP16 ? half
                                                                : fp32;
-    return (struct cost_precisions){.weight = operand,
-                                    .activation = operand,
+    return (struct cost_precisions){.weight = half,
+                                    .activation = half,
                                     .gradient = gradient,
                                     .reduced = reduced,
-                                    .wire = operand,
+                                    .wire = half,
                                     .main = main,
-                                    .shard = main > 0 ? main : operand,
+                                    .shard = main > 0 ? main : half,
                                     .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
+}
+
+/** Return the copies of an operand in fp8 that GEMMs need. Before compute capability 10 cuBLAS takes fp8 by rows only,
+ * so a transposed copy is for the other pass. Blocks of a row or column have scales of their own, and so a copy each.
+ */
+static inline int32_t cost_fp8_copies(const struct cost_setting *setting)
+{
+    bool one = setting->precision == PRECISION_FP8_TENSOR && setting->device->compute_capability >= 10;
+    return setting->precision == PRECISION_BF16 ? 0 : one ? 1 : 2;
 }
 
 /** Return the number of TP ranks that hold a copy of one head of keys and values. With kv_copies and fewer heads than
@@ -246,7 +256,7 @@ static inline double cost_kept_logit_bytes(const struct cost_setting *setting)
     if (cost_loss_is_chunked(setting))
         return 0;
     bool full = setting->loss == SCENARIO_LOSS_PASSES || setting->loss == SCENARIO_LOSS_TORCH;
-    return full ? precision_bytes(PRECISION_FP32) : precision_bytes(setting->precision);
+    return precision_bytes(full ? PRECISION_FP32 : PRECISION_BF16);
 }
 
 /** Return whether a rank gathers the inputs of GEMMs. */

@@ -26,6 +26,19 @@ static double copied_parameters(const struct layer *layer)
     return parameters;
 }
 
+double cost_cast_weight_bytes(const struct cost_setting *setting)
+{
+    return setting->sharding == SCENARIO_ZERO3 ? 0 : cost_fp8_copies(setting) * cost_layers_parameters(setting);
+}
+
+double cost_cast_weights_s(const struct cost_setting *setting)
+{
+    double read = precision_bytes(PRECISION_BF16), copies = cost_fp8_copies(setting);
+    return copies > 0
+               ? cost_memory_bound_s(setting->device, DEVICE_COPY, (read + copies) * cost_layers_parameters(setting))
+               : 0;
+}
+
 double cost_copied_sum_s(const struct cost_setting *setting, int32_t shards, double *sent_bytes)
 {
     const struct cost_precisions element = cost_precisions(setting);

@@ -38,10 +38,12 @@ static struct fault_factors fault_factors_of(const struct faults *faults, enum p
 static struct device faulty_device(const struct device *device, double factor)
 {
     struct device faulty = *device;
-    faulty.peak_flop_per_s[PRECISION_BF16] /= factor;
+    for (int i = 0; i < PRECISION_N_GEMM; i++) {
+        faulty.peak_flop_per_s[i] /= factor;
+        faulty.gemm[i].launch_s *= factor;
+    }
     faulty.hbm_bytes_per_s /= factor;
     faulty.launch_s *= factor;
-    faulty.gemm[PRECISION_BF16].launch_s *= factor;
     for (int i = 0; i < DEVICE_N_CURVES; i++) {
         faulty.forward[i].launch_s *= factor;
         faulty.backward[i].launch_s *= factor;

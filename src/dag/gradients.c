@@ -480,7 +480,8 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
 {
     const struct cost_setting *setting = builder->setting;
     double seconds =
-        cost_of_stage(cost_optimizer_s, &replicas->rank_setting, replicas->all_parameters, replicas->group);
+        cost_of_stage(cost_optimizer_s, &replicas->rank_setting, replicas->all_parameters, replicas->group) +
+        cost_cast_weights_s(&replicas->rank_setting);
     for (int32_t i = 0; i < replicas->n; i++) {
         int32_t dag_rank = replicas->ranks[i];
         double factor = faults_factor(setting->faults, FAULT_GPU, builder->dag->ranks[dag_rank].rank);

@@ -21,11 +21,12 @@ double request_planned_bytes(const struct scenario *scenario, const struct scena
 }
 
 /** Return the operators that the scenario does not run as one kernel or GEMM. */
-static enum cost_single single_of(const struct scenario_fused *fused)
+static enum cost_single single_of(const struct scenario_fused *fused, int32_t scaling)
 {
     return (enum cost_single)((fused->norm ? 0 : COST_SINGLE_NORM) | (fused->rotation ? 0 : COST_SINGLE_ROTATION) |
                               (fused->qkv ? 0 : COST_SINGLE_QKV) | (fused->gate_up ? 0 : COST_SINGLE_GATE_UP) |
-                              (fused->permute ? 0 : COST_SINGLE_PERMUTE));
+                              (fused->permute ? 0 : COST_SINGLE_PERMUTE) |
+                              (scaling == SCENARIO_SCALING_CURRENT ? COST_SINGLE_AMAX : 0));
 }
 
 /** Return the host's time of launches. A graph of a layer has one launch and a time for each kernel. */
@@ -55,10 +56,11 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .loss = (enum scenario_loss)scenario->loss,
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
         .whole_logits = scenario->logits == SCENARIO_LOGITS_GATHERED,
+        .precision = (enum precision)scenario->precision,
         .expert_gemms = scenario->expert_gemms,
         .dispatcher = scenario->communication.dispatcher,
         .ep_overlap = scenario->communication.ep_overlap,
-        .single = single_of(&scenario->fused),
+        .single = single_of(&scenario->fused, scenario->fp8_scaling),
         .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
         .host = host_of(scenario),
         .expert_imbalance = scenario->expert_imbalance,

@@ -22,6 +22,16 @@
 #define RANGE(name, unit, field)                                                                                       \
     KEY(name "_min", unit, 0, 1e15, "0", "smallest value of the fitted rows", field.min),                              \
         KEY(name "_max", unit, 0, 1e15, "0", "largest value of the fitted rows", field.max)
+#define GEMM(name, index, fallback)                                                                                    \
+    KEY(name ".small_tile", "-", 0, 1e9, fallback, "extra time of a small tile", gemm[index].small_tile),              \
+        KEY(name ".wave", "-", 0, 1, fallback, "share of the last wave's gap that stays idle", gemm[index].wave),      \
+        KEY(name ".launch_s", "s", 0, 1, fallback, "start and drain of a GEMM", gemm[index].launch_s),                 \
+        KEY(name ".epilogue", "-", 0, 1, fallback, "share of writing the output that products do not hide",            \
+            gemm[index].epilogue),                                                                                     \
+        KEY(name ".sum", "-", 0, 1, fallback, "share of hbm_bytes_per_s that adding to a sum of gradients reaches",    \
+            gemm[index].sum),                                                                                          \
+        RANGE(name ".m", "-", gemm[index].m), RANGE(name ".n", "-", gemm[index].n),                                    \
+        RANGE(name ".k", "-", gemm[index].k)
 #define FLASH(name, pass, index)                                                                                       \
     SHARE("attention." name "." #pass ".efficiency", "share of the peak, for long sequences", pass[index].efficiency), \
         HALF("attention." name "." #pass ".q_half", "queries that halve the efficiency", pass[index].q_half),          \
@@ -80,6 +90,7 @@ static const struct schema_key sheet[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the device", FIELD(name)},
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
     REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "peak of dense bf16", peak_flop_per_s[PRECISION_BF16]),
+    KEY("fp8_flop_per_s", "flop/s", 0, 1e18, "0", "peak of dense fp8; 0: the device has none", fp8_flop_per_s),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
     KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0",
         "bandwidth of one direction, for platforms that give none; 0: unknown", nvlink_bytes_per_s),
@@ -167,16 +178,16 @@ static const struct schema_key curves[] = {
     SHARE("memory.copy", "share of hbm_bytes_per_s that other kernels reach", memory_share[DEVICE_COPY]),
     RANGE("memory.bytes", "bytes", memory_range),
     SHARE("gemm.efficiency", "share of the peak, for full waves of large tiles", gemm[PRECISION_BF16].efficiency),
-    HALF("gemm.small_tile", "extra time of a small tile", gemm[PRECISION_BF16].small_tile),
-    REAL("gemm.wave", "-", 0, 1, "share of the last wave's gap that stays idle", gemm[PRECISION_BF16].wave),
-    REAL("gemm.launch_s", "s", 0, 1, "start and drain of a GEMM", gemm[PRECISION_BF16].launch_s),
-    REAL("gemm.epilogue", "-", 0, 1, "share of writing the output that products do not hide",
-         gemm[PRECISION_BF16].epilogue),
-    REAL("gemm.sum", "-", 0, 1, "share of hbm_bytes_per_s that adding to a sum of gradients reaches",
-         gemm[PRECISION_BF16].sum),
-    RANGE("gemm.m", "-", gemm[PRECISION_BF16].m),
-    RANGE("gemm.n", "-", gemm[PRECISION_BF16].n),
-    RANGE("gemm.k", "-", gemm[PRECISION_BF16].k),
+    GEMM("gemm", PRECISION_BF16, NULL),
+    KEY("gemm_fp8_tensor.efficiency", "-", 0, 1, "0", "share of the fp8 peak; 0: not measured",
+        gemm[PRECISION_FP8_TENSOR].efficiency),
+    GEMM("gemm_fp8_tensor", PRECISION_FP8_TENSOR, "0"),
+    KEY("gemm_fp8_block.efficiency", "-", 0, 1, "0", "share of the fp8 peak; 0: not measured",
+        gemm[PRECISION_FP8_BLOCK].efficiency),
+    GEMM("gemm_fp8_block", PRECISION_FP8_BLOCK, "0"),
+    KEY("gemm_mxfp8.efficiency", "-", 0, 1, "0", "share of the fp8 peak; 0: not measured",
+        gemm[PRECISION_MXFP8].efficiency),
+    GEMM("gemm_mxfp8", PRECISION_MXFP8, "0"),
     FLASH("flash2", forward, DEVICE_FLASH2),
     FLASH("flash2", backward, DEVICE_FLASH2),
     FLASH("flash3", forward, DEVICE_FLASH3),
@@ -209,9 +220,30 @@ enum {
 };
 
 /* Keys beside the data sheet: the method of the fit, its sources, and the curves. */
-static const char *const beside[] = {"fit",        "sources", "launch_s", "memory", "gemm",      "attention", "nvlink",
-                                     "collective", "fabric",  "nic",      "pcie",   "sustained", NULL};
+static const char *const beside[] = {"fit",
+                                     "sources",
+                                     "launch_s",
+                                     "memory",
+                                     "gemm",
+                                     "gemm_fp8_tensor",
+                                     "gemm_fp8_block",
+                                     "gemm_mxfp8",
+                                     "attention",
+                                     "nvlink",
+                                     "collective",
+                                     "fabric",
+                                     "nic",
+                                     "pcie",
+                                     "sustained",
+                                     NULL};
 static const char *const documentation[] = {"fit", "sources", NULL};
+
+/** All formats of 1 byte have one peak. */
+static void share_peak(struct device *device)
+{
+    for (int i = PRECISION_FP8_TENSOR; i < PRECISION_N_GEMM; i++)
+        device->peak_flop_per_s[i] = device->fp8_flop_per_s;
+}
 
 static bool find(const char *data_dir, const char *name, char path[1024], struct error *err)
 {
@@ -329,6 +361,7 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     document_free(&document);
     if (!ok)
         return false;
+    share_peak(device);
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
         if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)
@@ -345,10 +378,29 @@ bool device_read_sheet(const char *data_dir, const char *name, struct device *de
     memcpy(keys, sheet, sizeof sheet);
     memcpy(keys + N_SHEET, training, sizeof training);
     *device = (struct device){0};
-    return find(data_dir, name, path, err) && schema_read_file(path, keys, N_SHEET + N_TRAINING, beside, device, err);
+    bool ok =
+        find(data_dir, name, path, err) && schema_read_file(path, keys, N_SHEET + N_TRAINING, beside, device, err);
+    share_peak(device);
+    return ok;
 }
 
 void device_write_curves(FILE *file, const struct device *device)
 {
-    schema_write(file, curves, N_CURVES, device, 0);
+    static const struct {
+        const char *begin;
+        enum precision precision;
+    } optional[] = {{"gemm_fp8_tensor.", PRECISION_FP8_TENSOR},
+                    {"gemm_fp8_block.", PRECISION_FP8_BLOCK},
+                    {"gemm_mxfp8.", PRECISION_MXFP8}};
+    struct schema_key written[N_CURVES];
+    int32_t n = 0;
+    for (int32_t i = 0; i < N_CURVES; i++) {
+        bool measured = true;
+        for (size_t k = 0; k < sizeof optional / sizeof *optional; k++)
+            if (strncmp(curves[i].name, optional[k].begin, strlen(optional[k].begin)) == 0)
+                measured = device->gemm[optional[k].precision].efficiency > 0;
+        if (measured)
+            written[n++] = curves[i];
+    }
+    schema_write(file, written, n, device, 0);
 }

@@ -213,6 +213,7 @@ struct device {
     char name[64];
     char source[512];
     double peak_flop_per_s[PRECISION_N_GEMM]; /* dense, of each precision */
+    double fp8_flop_per_s;                    /* as in the data sheet, dense; 0: the device has none */
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s;    /* of one direction, as in the data sheet; 0: unknown. A platform has the links' own
                                      values */

@@ -456,6 +456,42 @@ static bool divides_experts(const struct model *model, int64_t ep)
     return true;
 }
 
+/** Return the fewest experts of a layer that has some. */
+static int64_t fewest_experts(const struct model *model)
+{
+    int64_t fewest = INT64_MAX;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        if (model_has_kind(model, kind) && model->kinds[kind].experts > 0 && model->kinds[kind].experts < fewest)
+            fewest = model->kinds[kind].experts;
+    return fewest;
+}
+
+bool layout_takes_ep_overlap(const struct scenario_plan *plan, bool ep_overlap, bool own_schedule)
+{
+    bool once = (plan->recompute & (RECOMPUTE_FULL | RECOMPUTE_MOE)) == 0;
+    return !ep_overlap || plan->ep == 1 || (once && (plan->pp == 1 || plan->vpp > 1 || own_schedule));
+}
+
+/** Check options of experts that exclude each other. */
+static bool check_expert_options(const struct scenario *scenario, const struct scenario_system *system,
+                                 struct error *err)
+{
+    const struct scenario_plan *plan = &system->plan;
+    if (plan->capacity_factor > 0 && plan->capacity_factor < 1)
+        return refuse(scenario, system, "capacity_factor", err,
+                      "%g would drop tokens of balanced routing, too; allowed: 0 (drop none), or at least 1",
+                      plan->capacity_factor);
+    if (plan->pad_to_capacity && scenario->communication.dispatcher == SCENARIO_DISPATCH_DEEPEP)
+        return refuse(scenario, system, "pad_to_capacity", err,
+                      "true, but DeepEP pads no experts (Megatron-LM); allowed: false, or another "
+                      "communication.dispatcher");
+    return layout_takes_ep_overlap(plan, scenario->communication.ep_overlap, true) ||
+           refuse(
+               scenario, system, "recompute", err,
+               "full and moe repeat what communication.ep_overlap would hide, and Megatron-LM refuses both together; "
+               "allowed: other entries, or ep_overlap false");
+}
+
 /** Check experts and the ranks that share them. dp must be filled in. */
 static bool check_experts(const struct scenario *scenario, const struct scenario_system *system, struct error *err)
 {
@@ -464,6 +500,8 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
     int64_t ranks = plan->tp * plan->cp * plan->dp, once = scenario_expert_ranks(plan);
     bool shared_otherwise =
         plan->sharding == SCENARIO_ZERO2 || plan->sharding == SCENARIO_ZERO3 || plan->shard_group > 0;
+    if (plan->pad_to_capacity && plan->capacity_factor == 0)
+        return refuse(scenario, system, "pad_to_capacity", err, "true needs plan.capacity_factor of at least 1");
     if (!model_has_experts(model) && scenario->expert_imbalance > 1)
         return document_error(&scenario->document, document_find(&scenario->document, 0, "expert_imbalance"), err,
                               "expert_imbalance: %g, but model %s has no experts; allowed: 1",
@@ -478,27 +516,29 @@ static bool check_experts(const struct scenario *scenario, const struct scenario
                (plan->capacity_factor == 0 ||
                 refuse(scenario, system, "capacity_factor", err, "%g, but model %s has no experts; allowed: 0",
                        plan->capacity_factor, model->name));
-    if (plan->pad_to_capacity && plan->capacity_factor == 0)
-        return refuse(scenario, system, "pad_to_capacity", err, "true needs plan.capacity_factor above 0");
+    if (!check_expert_options(scenario, system, err))
+        return false;
     if (plan->tp > 1 && !plan->sequence_parallel)
         return refuse(scenario, system, "sequence_parallel", err,
                       "false, but with experts tp above 1 needs true, as in Megatron-LM");
     if (plan->tp % plan->etp != 0)
         return refuse(scenario, system, "etp", err, "%" PRId64 "; allowed: a divisor of tp = %" PRId64, plan->etp,
                       plan->tp);
+    char split[64] = "";
+    if (plan->etp > 1)
+        snprintf(split, sizeof split, " x etp = %" PRId64, once);
+    if (!divides_experts(model, plan->ep))
+        return refuse(scenario, system, "ep", err,
+                      "%" PRId64 "; allowed: a divisor of the experts of each layer (%" PRId64 ")", plan->ep,
+                      fewest_experts(model));
     if (ranks % once != 0)
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 " x etp = %" PRId64 "; allowed: a divisor of the tp x cp x dp = %" PRId64
-                      " GPUs of a stage",
-                      plan->ep, once, ranks);
-    if (!divides_experts(model, plan->ep))
-        return refuse(scenario, system, "ep", err, "%" PRId64 "; allowed: a divisor of the experts of each layer",
-                      plan->ep);
+                      "%" PRId64 "%s; allowed: a divisor of the tp x cp x dp = %" PRId64 " GPUs of a stage", plan->ep,
+                      split, ranks);
     if (!layout_shares_experts(model, plan))
         return refuse(scenario, system, "ep", err,
-                      "%" PRId64 " x etp = %" PRId64 "; allowed: multiples and divisors of tp = %" PRId64
-                      " and of tp x cp = %" PRId64,
-                      plan->ep, once, plan->tp, plan->tp * plan->cp);
+                      "%" PRId64 "%s; allowed: multiples and divisors of tp = %" PRId64 " and of tp x cp = %" PRId64,
+                      plan->ep, split, plan->tp, plan->tp * plan->cp);
     if (plan->optimizer_offload > 0 && once != plan->tp)
         return refuse(scenario, system, "optimizer_offload", err,
                       "%g needs ep x etp to equal tp with experts; other ranks that share states are not modelled",

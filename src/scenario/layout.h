@@ -34,4 +34,11 @@ bool layout_check_accumulation(const struct scenario *scenario, const struct sce
  */
 void layout_fit(const struct scenario *scenario, int32_t node, struct scenario_plan *plan);
 
+/**
+ * Return whether a plan can have this value of communication.ep_overlap. With it Megatron-LM refuses layers and experts
+ * that are computed again, and stages that are not interleaved (transformer_config.py).
+ * @param own_schedule  the system orders passes itself, not as Megatron-LM does
+ */
+bool layout_takes_ep_overlap(const struct scenario_plan *plan, bool ep_overlap, bool own_schedule);
+
 #endif

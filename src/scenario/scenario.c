@@ -23,6 +23,28 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
+bool scenario_check_precision(const struct scenario *scenario, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES];
+    schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    if (scenario->precision != PRECISION_BF16 && model_has_experts(&scenario->model))
+        return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
+                              "precision: %s: experts in fp8 are not modelled; allowed with experts: bf16", name);
+    if (scenario->device.gemm[scenario->precision].efficiency > 0)
+        return true;
+    char allowed[80] = "";
+    for (int i = 0; i < PRECISION_N_GEMM; i++)
+        if (scenario->device.gemm[i].efficiency > 0) {
+            char other[SCHEMA_WORD_BYTES];
+            schema_choice_name(PRECISION_NAMES, i, other);
+            size_t used = strlen(allowed);
+            snprintf(allowed + used, sizeof allowed - used, "%s%.30s", used > 0 ? ", " : "", other);
+        }
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
+                          "precision: %s was not measured on device %s; allowed: %s", name, scenario->device.name,
+                          allowed);
+}
+
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];

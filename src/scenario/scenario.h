@@ -47,6 +47,9 @@ enum scenario_dispatcher {
     SCENARIO_DISPATCH_HYBRID_EP
 };
 #define SCENARIO_DISPATCHER "all-to-all|all-gather|deepep|hybrid-ep"
+/** Scales of fp8-tensor: those of earlier micro-batches (Transformer Engine's delayed scaling), or of the tensor
+ * itself, which is then read twice. */
+enum scenario_scaling { SCENARIO_SCALING_DELAYED, SCENARIO_SCALING_CURRENT };
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
 /** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
@@ -145,6 +148,8 @@ struct scenario {
     double attention_s[DEVICE_N_CURVES];
     int32_t kernels;               /* enum scenario_kernels */
     int32_t loss;                  /* enum scenario_loss */
+    int32_t precision;             /* enum precision */
+    int32_t fp8_scaling;           /* enum scenario_scaling */
     int32_t swiglu;                /* enum scenario_swiglu */
     int32_t expert_gemms;          /* enum device_expert_gemms */
     int32_t gradient_accumulation; /* enum scenario_accumulation */
@@ -185,6 +190,9 @@ const char *scenario_data_dir(void);
 int32_t scenario_find_system(const struct scenario *scenario, const char *label, const char *where, struct error *err);
 
 void scenario_free(struct scenario *scenario);
+
+/** Check that the device of a scenario has a curve of its precision. */
+bool scenario_check_precision(const struct scenario *scenario, struct error *err);
 
 /** Check that the device of a scenario with experts has its dispatcher. */
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err);

@@ -54,6 +54,13 @@ static const struct schema_key scenario_keys[] = {
      "most "
      "plan.ep; 1: routing is balanced",
      FIELD(expert_imbalance)},
+    {"precision", SCHEMA_CHOICE, "-", 0, 0, "bf16", PRECISION_NAMES,
+     "number format of the GEMMs of layers: fp8-tensor: a scale for each tensor; fp8-block: 1 x 128 and 128 x 128; "
+     "mxfp8: 1 x 32. Attention, router, embedding, head, norms and residuals have bf16",
+     FIELD(precision)},
+    {"fp8_scaling", SCHEMA_CHOICE, "-", 0, 0, framework_value, "delayed|current",
+     "scales of fp8-tensor: delayed: of earlier micro-batches; current: of the tensor itself, which is read once more",
+     FIELD(fp8_scaling)},
     {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_EXPERT_GEMMS,
      "GEMMs of a GPU's experts: sequential: one after the other; multi-stream: as many, launched on several streams "
      "(Transformer Engine, Megatron-LM's --moe-grouped-gemm); grouped: one kernel (torch._grouped_mm)",
@@ -509,7 +516,8 @@ static bool check_plans(struct scenario *scenario, struct error *err)
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) &&
-           (*scenario->device.name == '\0' || scenario_check_dispatcher(scenario, err)) &&
+           (*scenario->device.name == '\0' ||
+            (scenario_check_dispatcher(scenario, err) && scenario_check_precision(scenario, err))) &&
            check_swiglu(scenario, err) && check_fused(scenario, err) && check_graphs(scenario, err) &&
            check_blocking(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }

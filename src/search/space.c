@@ -68,7 +68,9 @@ static void add_memory(struct listing *listing, struct scenario_plan layout)
             plan.recompute = recompute_words[listing->recompute.at[i]];
             plan.offload = listing->offload.at[j];
             layout_fit(listing->scenario, -1, &plan);
-            add_plan(listing, &plan);
+            if (layout_takes_ep_overlap(&plan, listing->scenario->communication.ep_overlap,
+                                        listing->decides & SYSTEM_SCHEDULE))
+                add_plan(listing, &plan);
         }
 }
 

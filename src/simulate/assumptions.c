@@ -344,10 +344,13 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
             "experts: %s; %s brings tokens to them and results back in each layer and pass, %s; the busiest rank has "
-            "%g times the mean tokens",
+            "%g times the mean tokens%s",
             expert_gemms_text[scenario->expert_gemms], dispatcher_text[communication->dispatcher],
             communication->ep_overlap ? "beside kernels of another micro-batch" : "and nothing hides it",
-            scenario->expert_imbalance);
+            scenario->expert_imbalance,
+            scenario->device.memory_share[DEVICE_PERMUTE] > 0
+                ? ""
+                : "; the device's file has no `experts:`, so their kernels run as others do");
     if (scenario->model.tied_embeddings)
         snprintf(lines[n++], ASSUMPTIONS_SIZE,
                  "tied embeddings: with stages their gradients are all-reduced between first and last, never hidden");

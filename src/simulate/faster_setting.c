@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/compare.h"
 #include "cost/attention_choice.h"
 #include "document/schema_text.h"
+#include "scenario/layout.h"
 
 /** Return model FLOPs a second of iteration 0 of the scenario's only system; 0: it cannot run. */
 static double rate_of(const struct scenario *scenario, const struct lengths *lengths)
@@ -20,8 +22,21 @@ static double rate_of(const struct scenario *scenario, const struct lengths *len
     return rate;
 }
 
+/** Return whether the system of an entry orders passes itself. */
+static bool has_own_schedule(const struct scenario *scenario, const struct scenario_system *entry)
+{
+    struct error unused = {0};
+    const struct training_system *system = system_find(entry->name, &unused);
+    void *knobs = check_calloc(1, system->knobs_size);
+    CHECK(system_read_knobs(system, scenario, entry, knobs, &unused)); /* they were read before the run */
+    bool own = system_decides(system, knobs, &entry->plan) & SYSTEM_SCHEDULE;
+    free(knobs);
+    return own;
+}
+
 /** Return whether values of a setting have to be tried. */
-static bool is_open(const struct scenario *scenario, const struct scenario_plan *plan, enum assumption assumption)
+static bool is_open(const struct scenario *scenario, const struct scenario_plan *plan, bool own_schedule,
+                    enum assumption assumption)
 {
     enum device_attention fastest;
     switch (assumption) {
@@ -34,8 +49,9 @@ static bool is_open(const struct scenario *scenario, const struct scenario_plan 
     case ASSUME_PP_OVERLAP:
         return plan->pp > 1;
     case ASSUME_DISPATCHER:
+        return plan->ep > 1 && !plan->pad_to_capacity;
     case ASSUME_EP_OVERLAP:
-        return plan->ep > 1;
+        return plan->ep > 1 && layout_takes_ep_overlap(plan, true, own_schedule);
     default:
         return true;
     }
@@ -59,12 +75,14 @@ int32_t faster_settings_of(const struct scenario *scenario, const struct lengths
     one.warm_up = 0;
     one.measured = 1;
     double rate = rate_of(&one, lengths);
+    bool own_schedule = has_own_schedule(scenario, entry);
     int32_t n = 0;
     for (enum assumption i = 0; rate > 0 && i < ASSUME_N_CHOICES; i++) {
         int32_t now = assumption_now(scenario, i), fastest = now;
         double best = rate;
         for (int32_t choice = assumptions[i].first_fast; choice <= assumptions[i].last_fast; choice++) {
-            if (choice == now || !is_open(scenario, &entry->plan, i) || !assumption_allows(scenario, i, choice))
+            if (choice == now || !is_open(scenario, &entry->plan, own_schedule, i) ||
+                !assumption_allows(scenario, i, choice))
                 continue;
             assumption_set(&one, i, choice);
             double changed = rate_of(&one, lengths);

@@ -124,6 +124,7 @@ static bool takes(const struct scenario *scenario, const struct point_system *sy
     return platform_nvlink_domain(&scenario->platform) % plan->tp == 0 && heads &&
            (plan->tp == 1 || training->degrees & SYSTEM_TP) && (plan->pp == 1 || training->degrees & SYSTEM_PP) &&
            (plan->cp == 1 || training->degrees & SYSTEM_CP) && system_takes_experts(training, plan) &&
+           layout_takes_ep_overlap(plan, scenario->communication.ep_overlap, decides & SYSTEM_SCHEDULE) &&
            (plan->offload <= 0 || !(decides & SYSTEM_OFFLOAD || refuses_offload(scenario, system->entry))) &&
            (plan->recompute == system->entry->plan.recompute || !(decides & SYSTEM_RECOMPUTE)) &&
            can_shard(scenario, plan, system->entry->plan.sharding) && layout_check(scenario, entry, &refused);

@@ -8,51 +8,82 @@
 #include "base/text.h"
 #include "document/schema.h"
 
-/** Errors of dense runs with lengths all alike, of those with varying lengths, and of runs with experts. */
+/** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8 and with experts.
+ */
 struct errors {
-    struct model_error fixed, varying, experts;
+    struct model_error fixed, varying, fp8, experts;
 };
 
-#define FIELD(field)   offsetof(struct errors, fixed.field)
-#define VARYING(field) offsetof(struct errors, varying.field)
-#define EXPERTS(field) offsetof(struct errors, experts.field)
+/* Keys of one struct model_error. */
+#define ERRORS(prefix, of, runs)                                                                                       \
+    {prefix "rows",                                                                                                    \
+     SCHEMA_INT,                                                                                                       \
+     "runs",                                                                                                           \
+     2,                                                                                                                \
+     INT32_MAX,                                                                                                        \
+     NULL,                                                                                                             \
+     NULL,                                                                                                             \
+     "number of runs" runs,                                                                                            \
+     offsetof(struct errors, of.rows)},                                                                                \
+        {prefix "sources",                                                                                             \
+         SCHEMA_INT,                                                                                                   \
+         "-",                                                                                                          \
+         2,                                                                                                            \
+         INT32_MAX,                                                                                                    \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "number of their sources",                                                                                    \
+         offsetof(struct errors, of.sources)},                                                                         \
+        {prefix "bias",                                                                                                \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         -1,                                                                                                           \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "mean of predicted / measured - 1, each source once",                                                         \
+         offsetof(struct errors, of.bias)},                                                                            \
+        {prefix "between",                                                                                             \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         0,                                                                                                            \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "standard deviation between these sources",                                                                   \
+         offsetof(struct errors, of.between)},                                                                         \
+        {prefix "within",                                                                                              \
+         SCHEMA_REAL,                                                                                                  \
+         "-",                                                                                                          \
+         0,                                                                                                            \
+         10,                                                                                                           \
+         NULL,                                                                                                         \
+         NULL,                                                                                                         \
+         "standard deviation within one of them",                                                                      \
+         offsetof(struct errors, of.within)},                                                                          \
+    {                                                                                                                  \
+        prefix "deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,                                                       \
+            "standard deviation in a source" runs " that nobody has seen", offsetof(struct errors, of.deviation)       \
+    }
 
 static const struct schema_key keys[] = {
-    {"experts.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with experts", EXPERTS(rows)},
-    {"experts.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", EXPERTS(sources)},
-    {"experts.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", EXPERTS(bias)},
-    {"experts.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
-     EXPERTS(between)},
-    {"experts.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", EXPERTS(within)},
-    {"experts.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
-     "standard deviation in a source with experts that nobody has seen", EXPERTS(deviation)},
-    {"varying.rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs with varying lengths",
-     VARYING(rows)},
-    {"varying.sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", VARYING(sources)},
-    {"varying.bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of their errors, each source once", VARYING(bias)},
-    {"varying.between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between these sources",
-     VARYING(between)},
-    {"varying.within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within one of them", VARYING(within)},
-    {"varying.deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL,
-     "standard deviation in a source of varying lengths that nobody has seen", VARYING(deviation)},
-    {"rows", SCHEMA_INT, "runs", 2, INT32_MAX, NULL, NULL, "number of runs", FIELD(rows)},
-    {"sources", SCHEMA_INT, "-", 2, INT32_MAX, NULL, NULL, "number of their sources", FIELD(sources)},
-    {"bias", SCHEMA_REAL, "-", -1, 10, NULL, NULL, "mean of predicted / measured - 1, each source once", FIELD(bias)},
-    {"between", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation between sources", FIELD(between)},
-    {"within", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation within a source", FIELD(within)},
-    {"deviation", SCHEMA_REAL, "-", 0, 10, NULL, NULL, "standard deviation in a source that nobody has seen",
-     FIELD(deviation)},
+    ERRORS("", fixed, ""),
+    ERRORS("varying.", varying, " with varying lengths"),
+    ERRORS("fp8.", fp8, " with GEMMs in fp8"),
+    ERRORS("experts.", experts, " with experts"),
 };
-static const char *const others[] = {"source", "held", "held_experts", "errors", "errors_experts", NULL};
+static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",
+                                     "errors", "errors_fp8", "errors_experts", NULL};
 
-/** Widen the deviation, and say what it rests on. */
+/** Widen the deviation, and say what it rests on. Few sources may differ less than those of dense runs by chance. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
-                  struct model_error *error)
+                  double dense_between, struct model_error *error)
 {
+    double between = fmax(error->between, dense_between);
     error->n_wider = validated_range_respects(range, scenario, cp, sharding, error->wider);
-    error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * error->between * error->between);
-    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s", (int)error->rows,
-                        (int)error->sources, error->varying ? " with varying lengths" : "",
+    error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * between * between);
+    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s%s", (int)error->rows,
+                        (int)error->sources, error->varying ? " with varying lengths" : "", error->fp8 ? " in fp8" : "",
                         error->experts ? " with experts" : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
@@ -72,8 +103,12 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
         return false;
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
     errors.experts.experts = model_has_experts(&scenario->model);
-    *error = errors.experts.experts ? errors.experts : errors.varying.varying ? errors.varying : errors.fixed;
-    widen(&range, scenario, cp, sharding, error);
+    errors.fp8.fp8 = scenario->precision != PRECISION_BF16;
+    *error = errors.experts.experts   ? errors.experts
+             : errors.varying.varying ? errors.varying
+             : errors.fp8.fp8         ? errors.fp8
+                                      : errors.fixed;
+    widen(&range, scenario, cp, sharding, errors.fixed.between, error);
     return true;
 }
 

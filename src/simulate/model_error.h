@@ -14,10 +14,10 @@
 enum { MODEL_ERROR_BASIS_BYTES = 256 };
 
 /** Errors of throughput, predicted / measured - 1, in a source that nobody has seen. Runs with varying lengths have
- * errors of their own, and so have those with experts. */
+ * errors of their own, and so have those in fp8 and those with experts. */
 struct model_error {
     int64_t rows, sources;
-    bool varying, experts;        /* they are of runs with varying lengths, or with experts */
+    bool varying, fp8, experts;   /* they are of runs with varying lengths, in fp8, or with experts */
     double bias, between, within; /* mean; standard deviations between sources, and within one */
     double deviation;             /* of a run; wider outside the measured range */
     int32_t n_wider;
@@ -32,7 +32,7 @@ struct model_interval {
 
 /**
  * Read the errors: those of runs with experts if the model has some, otherwise those of varying lengths if
- * validated_range_varies. The variance grows by that between sources
+ * validated_range_varies, otherwise those in fp8 if GEMMs are. The variance grows by that between sources
  * for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
  *
  * @param cp        largest context-parallel degree of the systems

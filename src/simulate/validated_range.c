@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "document/schema.h"
+#include "document/schema_text.h"
 #include "trace/table.h"
 
 #define FIELD(field) offsetof(struct validated_range, field)
@@ -33,6 +34,8 @@ static const struct schema_key keys[] = {
     {"varying_lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
      "shardings of the runs whose lengths vary, separated by blanks", FIELD(varying_lengths)},
     LIMITS("", dense),
+    LIMITS("fp8.", fp8),
+    {"fp8.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(fp8.precisions)},
     LIMITS("experts.", experts),
     LARGEST("experts.experts", "experts", "most experts of a layer", experts, experts),
     LARGEST("experts.top_k", "experts", "most experts that compute a token", experts, top_k),
@@ -61,17 +64,28 @@ bool validated_range_varies(const struct validated_range *range, const struct sc
 /** Return the limits of the runs that a scenario is compared with. */
 static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
 {
-    return model_has_experts(&scenario->model) ? &range->experts : &range->dense;
+    return model_has_experts(&scenario->model)     ? &range->experts
+           : scenario->precision != PRECISION_BF16 ? &range->fp8
+                                                   : &range->dense;
 }
 
-/** Return whether runs on a scenario's device were measured. With experts the same chip with other memory counts, if
- * dense runs were measured on it. */
+/** Return whether runs of a scenario's precision were measured. */
+static bool has_precision(const struct validated_range *range, const struct scenario *scenario)
+{
+    char name[SCHEMA_WORD_BYTES];
+    schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    return scenario->precision == PRECISION_BF16 ||
+           (!model_has_experts(&scenario->model) && text_has_word(range->fp8.precisions, name));
+}
+
+/** Return whether runs on a scenario's device were measured. In fp8 or with experts the same chip with other memory
+ * counts, if dense runs were measured on it. */
 static bool has_device(const struct validated_range *range, const struct scenario *scenario)
 {
     const struct device *device = &scenario->device;
     const struct measured_limits *limits = limits_of(range, scenario);
     return text_has_word(limits->devices, device->name) ||
-           (limits == &range->experts && device->own_curves && text_has_word(limits->devices, device->curves_of) &&
+           (limits != &range->dense && device->own_curves && text_has_word(limits->devices, device->curves_of) &&
             text_has_word(range->dense.devices, device->name));
 }
 
@@ -206,6 +220,8 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     if (outside)
         add(&list, "varying lengths");
     add_experts(limits, scenario, point, &list);
+    if (!has_precision(range, scenario))
+        add(&list, "precision");
     if (model_has_latent_attention(&scenario->model))
         add(&list, "latent attention");
     if (scenario->model.mtp_layers > 0)
@@ -246,6 +262,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > limits->context},
         {"cp", cp > limits->cp},
+        {"precision", !has_precision(range, scenario) || (limits == &range->fp8 && varies(scenario))},
     };
     int32_t n = 0;
     for (int i = 0; i < RANGE_N_RESPECTS; i++)

@@ -10,14 +10,15 @@ struct measured_limits {
     char devices[512], frameworks[512], systems[512];
     bool windows;
     int64_t gpus, tp, pp, vpp, cp, context;
+    char precisions[64];        /* of runs in fp8 */
     int64_t experts, top_k, ep; /* of runs with experts */
 };
 
-/** The range of the measured runs. Runs with experts have limits of their own. */
+/** The range of the measured runs. Runs in fp8, and those with experts, have limits of their own. */
 struct validated_range {
     char source[512];
     char varying_lengths[512]; /* shardings of the runs whose lengths vary */
-    struct measured_limits dense, experts;
+    struct measured_limits dense, fp8, experts;
 };
 
 /** @return false with err: the file cannot be read */
@@ -36,12 +37,12 @@ enum { OUTSIDE_MOST = 16, OUTSIDE_SIZE = 96 };
 int32_t validated_range_outside(const struct validated_range *range, const struct scenario *scenario,
                                 const struct point *point, char items[OUTSIDE_MOST][OUTSIDE_SIZE]);
 
-enum { RANGE_N_RESPECTS = 8 };
+enum { RANGE_N_RESPECTS = 9 };
 
 /**
- * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp". A
- * model with experts is compared with the runs that have some, so it may also be "experts", "latent attention" or
- * "MTP".
+ * List the respects in which the model's error is wider: "varying lengths", "device", "framework", "context", "cp",
+ * "precision". A model with experts is compared with the runs that have some, so it may also be "experts", "latent
+ * attention" or "MTP".
  * @param cp        largest context-parallel degree of the systems
  * @param sharding  of the plan whose rate is told
  * @return          number of names

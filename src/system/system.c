@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/unmodelled.h"
+#include "scenario/layout.h"
 
 #define SYSTEM(name) extern const struct training_system system_##name;
 #include "system/systems.def"
@@ -74,18 +75,24 @@ static bool check_plan(const struct scenario *scenario, const struct scenario_sy
         {"plan.cp", plan->cp, system->degrees & SYSTEM_CP},
         {"plan.vpp", plan->vpp, !(decides & SYSTEM_SCHEDULE)},
     };
-    bool ok = true;
+    bool ok = true, inside = system->degrees & SYSTEM_EP_IN_PIPELINE, cp = system->degrees & SYSTEM_CP;
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
         if (degrees[i].value > 1 && !degrees[i].takes)
             ok = document_error(document, document_find(document, entry->node, degrees[i].key), err,
                                 "%s: %" PRId64 ", but %s takes only 1", degrees[i].key, degrees[i].value, system->name);
     if (!system_takes_experts(system, plan))
         ok = document_error(document, document_find(document, entry->node, "plan.ep"), err,
-                            "plan.ep: %" PRId64 ", but %s takes only %s, since its %s run different micro-batches, and "
+                            "plan.ep: %" PRId64 ", but %s takes only divisors of %s = %" PRId64
+                            ", since its %s run different micro-batches, and "
                             "GPUs that share experts wait for each other in every layer",
-                            plan->ep, system->name,
-                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "divisors of tp x cp" : "tp",
-                            system->degrees & SYSTEM_EP_IN_PIPELINE ? "pipelines" : "GPUs");
+                            plan->ep, system->name, inside && cp ? "tp x cp" : "tp",
+                            inside ? plan->tp * plan->cp : plan->tp, inside ? "pipelines" : "GPUs");
+    bool overlap = scenario->communication.ep_overlap;
+    if (layout_takes_ep_overlap(plan, overlap, true) &&
+        !layout_takes_ep_overlap(plan, overlap, decides & SYSTEM_SCHEDULE))
+        ok = document_error(document, document_find(document, entry->node, "plan.vpp"), err,
+                            "plan.vpp: 1, but with stages communication.ep_overlap needs interleaved ones, as in "
+                            "Megatron-LM; allowed: at least 2, or ep_overlap false");
     if (decides & SYSTEM_SCHEDULE && plan->schedule != SCENARIO_ONE_F_ONE_B)
         ok = document_error(document, document_find(document, entry->node, "plan.schedule"), err,
                             "plan.schedule: %s has an order of its own; leave the key out", system->name);

@@ -120,12 +120,16 @@ static void hold_unseen(struct work *work, const struct device *like, struct cal
 /** Hold the share of adding to a sum if no row measures it. It is taken from `like`, or from copies. */
 static void hold_sum(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
-    struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm[PRECISION_BF16].sum));
+    struct family_unknown *sum = unknown_at(work, offsetof(struct device, gemm[work->family->kind].sum));
     for (int32_t i = 0; i < work->samples.n; i++)
         if (work->samples.sample[i].gemm.sum_bytes > 0)
             return;
     if (sum == NULL)
         return;
+    if (family_is_optional(work->family)) {
+        hold(sum, work->device.gemm[PRECISION_BF16].sum);
+        return;
+    }
     hold_as(sum, like, work->device.memory_share[DEVICE_COPY]);
     fit->note = like != NULL ? "sum: no row, as the device under like" : "sum: no row, as copies";
 }
@@ -343,10 +347,10 @@ static bool check_links(const struct sample_source *source, struct error *err)
 /** Check that no kernel exceeds the peak, which means that its row has other units. */
 static bool check_peak(const struct work *work, struct error *err)
 {
-    double peak = work->device.peak_flop_per_s[PRECISION_BF16];
     for (int32_t i = 0; i < work->samples.n; i++) {
         const struct sample *sample = &work->samples.sample[i];
         const struct cost_gemm *gemm = &sample->gemm;
+        double peak = work->device.peak_flop_per_s[gemm->precision];
         double rate = (2 * gemm->m * gemm->n * gemm->k + sample->attention.flop) / sample->seconds;
         if (rate > peak)
             return error_set(err,
@@ -391,10 +395,15 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
     }
     CHECK(n_families <= CALIBRATION_MAX_FITS);
     for (int32_t i = 0; ok && i < n_families; i++) {
-        struct calibration_fit *fit = &calibration->fit[calibration->n_fits++];
+        struct calibration_fit *fit = &calibration->fit[calibration->n_fits];
         struct work work = {.family = &families[i], .device = calibration->device};
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
+        bool copies = like != NULL && like->gemm[families[i].kind].efficiency > 0 &&
+                      calibration->device.peak_flop_per_s[families[i].kind] > 0;
+        if (family_is_optional(&families[i]) && work.samples.n < families[i].n_unknowns && !copies)
+            continue; /* without rows there is no sample to free */
+        calibration->n_fits++;
         ok = check_peak(&work, err) && fit_family(&work, like, fit, err);
         if (ok && fit->n_rows > 0) {
             mark(&work.samples, source, kernels, collectives);

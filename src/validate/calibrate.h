@@ -31,7 +31,7 @@ struct calibration_rows {
     char *left;                  /* identifiers of these rows, like calibration_fit.rows */
 };
 
-enum { CALIBRATION_MAX_FITS = 24 };
+enum { CALIBRATION_MAX_FITS = 28 };
 
 struct calibration {
     struct device device; /* data sheet and curves, rounded to 5 digits */

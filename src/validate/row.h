@@ -27,6 +27,10 @@ enum validate_quantity {
     VALIDATE_N_QUANTITIES
 };
 
+/** Runs whose errors count apart: in bf16 without experts, in fp8, and with experts. */
+enum validate_kind { VALIDATE_DENSE, VALIDATE_FP8, VALIDATE_EXPERTS, VALIDATE_N_KINDS };
+extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts" */
+
 /** One row of a file. Texts are shortened to their space. */
 struct validate_row {
     char id[32], source[64], model[64], plan[80], trust[16];
@@ -34,7 +38,7 @@ struct validate_row {
     char group[64];                /* what the row tests; "": it counts by framework and GPU */
     char pair[32];                 /* id of the row that it is compared with; "": none */
     bool varies;                   /* setting.varies */
-    bool experts;                  /* its model has experts, so it counts apart */
+    enum validate_kind kind;       /* rows of each count apart */
     bool ratio_only;               /* its throughput counts only beside its pair's, by the column `compared` */
     char device[64];               /* name in model/gpu; "": the row was not simulated */
     char cause[CAUSE_BYTES];       /* known cause of a wrong prediction (cause.h) */

@@ -76,7 +76,8 @@ static struct sample *add(struct samples *samples, struct row row, double second
                               .row = row.index,
                               .id = text(row, "id"),
                               .seconds = seconds,
-                              .other_release = has(row, "source", "measure_kernels.py") || *machine != '\0',
+                              .other_release = has(row, "source", "measure_kernels.py") ||
+                                               has(row, "source", "measure_precision.py") || *machine != '\0',
                               .machine = machine};
     return sample;
 }
@@ -119,21 +120,33 @@ static double ceiling(const struct sample_source *source)
     return most;
 }
 
-void samples_gemm(const struct sample_source *source, struct samples *samples)
+/** Return whether a row's GEMM has this precision, by its number format and its library. */
+static bool has_precision(struct row row, enum precision precision)
 {
-    double most = ceiling(source);
+    bool fp8 = has(row, "dtype", "fp8"), block = has(row, "library", "1x128"),
+         tensor = has(row, "library", "of a tensor");
+    if (precision == PRECISION_MXFP8)
+        return has(row, "dtype", "mxfp8");
+    return precision == PRECISION_BF16         ? !fp8
+           : precision == PRECISION_FP8_TENSOR ? is(row, "dtype", "fp8") && tensor
+                                               : is(row, "dtype", "fp8") && block;
+}
+
+void samples_gemm(const struct sample_source *source, enum precision precision, struct samples *samples)
+{
+    double most = precision == PRECISION_BF16 ? ceiling(source) : INFINITY;
     for (int32_t i = 0; i < source->kernels->n_rows; i++) {
         struct row row = {source->kernels, i};
         double m = number(row, "m"), n = number(row, "n"), k = number(row, "k"), rate = number(row, "tflops");
         double seconds = number(row, "time_ms") * 1e-3;
         if (seconds == 0 && rate > 0)
             seconds = 2 * m * n * k / rate * 1e-12;
-        if (!taken(row, source) || !is(row, "kind", "gemm") || has(row, "dtype", "fp8") || is_search(row) || m == 0 ||
-            n == 0 || k == 0 || seconds == 0 || rate > most)
+        if (!taken(row, source) || !is(row, "kind", "gemm") || !has_precision(row, precision) || is_search(row) ||
+            m == 0 || n == 0 || k == 0 || seconds == 0 || rate > most)
             continue;
         struct sample *sample = add(samples, row, seconds);
         double sum_bytes = has(row, "op", "to fp32") ? 8 : has(row, "op", "to bf16") ? 4 : 0;
-        sample->gemm = (struct cost_gemm){1, m, n, k, sum_bytes, PRECISION_BF16, DEVICE_SEQUENTIAL};
+        sample->gemm = (struct cost_gemm){1, m, n, k, sum_bytes, precision, DEVICE_SEQUENTIAL};
         const double span[] = {m, n, k};
         memcpy(sample->span, span, sizeof span);
     }

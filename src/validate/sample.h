@@ -38,12 +38,12 @@ struct sample_source {
 };
 
 /**
- * Add bf16 GEMMs with M, N and K. An op with "to fp32" or "to bf16" adds to a sum, 8 or 4 bytes an element.
+ * Add GEMMs of a precision with M, N and K. An op with "to fp32" or "to bf16" adds to a sum, 8 or 4 bytes an element.
  * Rows faster than the rate that a search over shapes sustained on the same machine are left out. The search's rows are
  * "max over a shape search", with 1% for rounding. Faster rows ran on data or clocks that a training step does not
  * have.
  */
-void samples_gemm(const struct sample_source *source, struct samples *samples);
+void samples_gemm(const struct sample_source *source, enum precision precision, struct samples *samples);
 
 /**
  * Add attention of one kernel and pass with 64 or 128 channels a head, causal or not, packed or not.

@@ -53,6 +53,8 @@ bool setting_is_key(const char *column)
                                         "logits",
                                         "swiglu",
                                         "expert_gemms",
+                                        "precision",
+                                        "fp8_scaling",
                                         "expert_imbalance",
                                         "gradient_accumulation",
                                         "cuda_graphs",

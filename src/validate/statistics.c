@@ -23,7 +23,7 @@ static bool counts(const struct validate *validate, int32_t i, struct validate_g
     bool named = group.group != NULL && *group.group != '\0';
     return (group.part == NULL || (group.first <= group.part[i] && group.part[i] < group.end)) &&
            row->quantity == group.quantity && row->reason[0] == '\0' && row->calibration == group.calibration &&
-           !row->ratio_only && (named || (row->varies == group.varies && row->experts == group.experts)) &&
+           !row->ratio_only && (named || (row->varies == group.varies && row->kind == group.kind)) &&
            is_of_group(row, group.group) && (group.source == NULL || strcmp(row->source, group.source) == 0) &&
            (group.device == NULL || strcmp(row->device, group.device) == 0) &&
            (!group.full_plan || strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0);
@@ -144,13 +144,13 @@ bool validate_misjudged(const struct validate_row *row)
     return row->memory_bytes > 0 && row->ran_out == (row->exceeded_limit == EXCEEDED_NONE);
 }
 
-static struct validate_outcomes outcomes_of(const struct validate *validate, bool experts, const char *group)
+static struct validate_outcomes outcomes_of(const struct validate *validate, enum validate_kind kind, const char *group)
 {
     struct validate_outcomes outcomes = {0};
     for (int32_t i = 0; i < validate->n_rows; i++) {
         const struct validate_row *row = &validate->rows[i];
         bool simulated = row->memory_bytes > 0, wrong = validate_misjudged(row);
-        if (row->experts != experts || row->varies || (!experts && !is_of_group(row, group)))
+        if (row->kind != kind || row->varies || (kind == VALIDATE_DENSE && !is_of_group(row, group)))
             continue;
         outcomes.n += simulated;
         outcomes.n_ran_out += simulated && row->ran_out;
@@ -164,12 +164,12 @@ static struct validate_outcomes outcomes_of(const struct validate *validate, boo
 
 struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group)
 {
-    return outcomes_of(validate, false, group);
+    return outcomes_of(validate, VALIDATE_DENSE, group);
 }
 
-struct validate_outcomes validate_outcomes_of_experts(const struct validate *validate)
+struct validate_outcomes validate_outcomes_of_kind(const struct validate *validate, enum validate_kind kind)
 {
-    return outcomes_of(validate, true, NULL);
+    return outcomes_of(validate, kind, NULL);
 }
 
 int32_t *validate_worst_first(const struct validate *validate, enum validate_quantity quantity, int32_t *n)

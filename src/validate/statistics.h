@@ -24,13 +24,13 @@ struct validate_statistics {
 /** The rows of a group. */
 struct validate_group {
     enum validate_quantity quantity;
-    const char *group;  /* NULL: rows that name no group; "": rows that name one; otherwise those of this group */
-    const char *source; /* NULL: all */
-    const char *device; /* NULL: all */
-    bool full_plan;     /* only trust A or A- */
-    bool calibration;   /* the calibration rows instead of the others */
-    bool varies;        /* the rows of varying lengths instead of the others; a group's name has both */
-    bool experts;       /* the rows with experts instead of the others; likewise */
+    const char *group;       /* NULL: rows that name no group; "": rows that name one; otherwise those of this group */
+    const char *source;      /* NULL: all */
+    const char *device;      /* NULL: all */
+    bool full_plan;          /* only trust A or A- */
+    bool calibration;        /* the calibration rows instead of the others */
+    bool varies;             /* the rows of varying lengths instead of the others; a group's name has both */
+    enum validate_kind kind; /* likewise */
     /* rows i with first <= part[i] < end; part NULL: all */
     const int32_t *part;
     int32_t first, end;
@@ -64,11 +64,11 @@ struct validate_outcomes {
  * prediction. */
 bool validate_misjudged(const struct validate_row *row);
 
-/** Return the outcomes of a group's rows without experts. @param group  as in struct validate_group */
+/** Return the outcomes of a group's dense rows in bf16. @param group  as in struct validate_group */
 struct validate_outcomes validate_outcomes_of(const struct validate *validate, const char *group);
 
-/** Return the outcomes of all rows with experts. */
-struct validate_outcomes validate_outcomes_of_experts(const struct validate *validate);
+/** Return the outcomes of all rows of another kind. */
+struct validate_outcomes validate_outcomes_of_kind(const struct validate *validate, enum validate_kind kind);
 
 /** List the indices of simulated rows of one quantity, including calibration rows. The largest |error| comes first,
  * then the smaller index. The caller frees the list. */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* These tests count by hand what GEMMs in fp8 change: their time, casts, gathered and kept bytes, and copies of
+ * weights. */
+#include "cost/layer.h"
+#include "cost/overlap.h"
+#include "cost/states.h"
+#include "hand_cost.h"
+#include "harness.h"
+
+#include <string.h>
+
+/** Return hand_device with `peak` FLOP/s in fp8, of which GEMMs reach a half. */
+static struct device fp8_device(double peak)
+{
+    struct device device = hand_device;
+    device.peak_flop_per_s[PRECISION_FP8_TENSOR] = peak;
+    device.gemm[PRECISION_FP8_TENSOR].efficiency = 0.5;
+    return device;
+}
+
+static const struct layer_op *find(const struct layer *layer, const char *name)
+{
+    for (int32_t i = 0; i < layer->n_ops; i++)
+        if (layer->ops[i].name[PASS_FORWARD] != NULL && strcmp(layer->ops[i].name[PASS_FORWARD], name) == 0)
+            return &layer->ops[i];
+    return NULL;
+}
+
+/* 1,024 FLOPs at 1 FLOP/s of 2. At 4 of 8 they take 256 s, but memory moves at 0.5 B/s: 128 B read, 128 B written. */
+TEST(gemm_in_fp8__reads_one_byte_and_writes_two)
+{
+    static const struct {
+        double peak, seconds;
+    } cases[] = {{2, 1024}, {8, 2 * (128 + 2 * 64)}};
+    const struct cost_gemm gemm = {1, 8, 8, 8, 0, PRECISION_FP8_TENSOR, DEVICE_SEQUENTIAL};
+    for (int i = 0; i < 2; i++) {
+        const struct device device = fp8_device(cases[i].peak);
+        CHECK_CLOSE(cost_kernel_gemm_s(&device, &gemm), cases[i].seconds, 1e-15);
+    }
+}
+
+/* QKV 4 x 4 and up 4 x 8 stand behind norms, which write fp8; a transposed copy reads and writes 1 B of each of 4
+ * columns. The projection's 2 and the down GEMM's 4 columns are read in bf16 and written twice. So are the gradients of
+ * all outputs: 4 + 4 + 8 + 4 columns. A current scale reads each of them once more. */
+TEST(casts__write_what_gemms_read)
+{
+    static const struct {
+        uint32_t single;
+        double compute_capability, forward, backward;
+    } cases[] = {{0, 9, 2 * 4 + 2 * 4 + 4 * (2 + 4), 4 * 20},
+                 {COST_SINGLE_AMAX, 9, 2 * 4 + 2 * 4 + 6 * (2 + 4), 6 * 20},
+                 {0, 10, 3 * (2 + 4), 3 * 20}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct device device = fp8_device(2);
+        struct cost_setting setting = hand_toy_setting();
+        struct layer layer;
+        device.compute_capability = cases[i].compute_capability;
+        setting.device = &device;
+        setting.precision = PRECISION_FP8_TENSOR;
+        setting.single = (int32_t)cases[i].single;
+        layer_of(&setting, 0, &layer);
+        const struct layer_op *casts = find(&layer, "casts to fp8");
+        CHECK_TRUE(casts->bytes[PASS_FORWARD] == cases[i].forward && casts->bytes[PASS_BACKWARD] == cases[i].backward);
+        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], 3);
+        for (int32_t j = 0; j < layer.n_ops; j++)
+            if (layer.ops[j].kind == LAYER_GEMM)
+                CHECK_EQUAL(layer.ops[j].precision, PRECISION_FP8_TENSOR);
+    }
+}
+
+/* Norms' outputs (4 columns), attention's copy (2) and the activation's output (4) have 1 B. Attention itself, inputs
+ * of norms and everything else stay. */
+TEST(gemms_in_fp8__keep_their_inputs_in_one_byte)
+{
+    struct cost_setting setting = hand_toy_setting();
+    struct layer wide, narrow;
+    layer_of(&setting, 0, &wide);
+    setting.precision = PRECISION_FP8_TENSOR;
+    layer_of(&setting, 0, &narrow);
+    double kept = 0;
+    for (int32_t i = 0; i < wide.n_ops; i++)
+        kept +=
+            narrow.ops[i].kept_bytes + narrow.ops[i].listed_bytes - wide.ops[i].kept_bytes - wide.ops[i].listed_bytes;
+    double norms = -2 * 4.0 / 2; /* sequence parallelism shares them out among 2 ranks */
+    CHECK_CLOSE(kept, norms + 2 - 4, 1e-15);
+    CHECK_EQUAL(narrow.n_ops, wide.n_ops + 1);
+}
+
+/* Two gathers of 1 B and two reduce-scatters of 2 B. */
+TEST(gemms_in_fp8__gather_one_byte)
+{
+    struct device device = fp8_device(2);
+    struct cost_setting setting = hand_toy_setting();
+    double bytes[2];
+    setting.device = &device;
+    for (int i = 0; i < 2; i++) {
+        struct layer layer;
+        setting.precision = i == 0 ? PRECISION_BF16 : PRECISION_FP8_TENSOR;
+        layer_of(&setting, 0, &layer);
+        bytes[i] = overlap_tensor_layer(&setting, &layer, PASS_FORWARD, 8).bytes;
+    }
+    CHECK_CLOSE(bytes[1] / bytes[0], 0.75, 1e-15);
+}
+
+/* Three layers have 240 parameters. Blackwell needs no transposed copy, and zero3 keeps none. */
+TEST(weights_in_fp8__have_copies)
+{
+    struct device device = fp8_device(2);
+    struct cost_setting setting = hand_toy_setting();
+    setting.device = &device;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 0 && cost_cast_weights_s(&setting) == 0);
+    setting.precision = PRECISION_FP8_TENSOR;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 2 * 240);
+    CHECK_CLOSE(cost_cast_weights_s(&setting), 2 * (2 + 2) * 240, 1e-15);
+    device.compute_capability = 10;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 240);
+    setting.sharding = SCENARIO_ZERO3;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 0);
+}
