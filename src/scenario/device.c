@@ -91,6 +91,8 @@ static const struct schema_key sheet[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
     REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "peak of dense bf16", peak_flop_per_s[PRECISION_BF16]),
     KEY("fp8_flop_per_s", "flop/s", 0, 1e18, "0", "peak of dense fp8; 0: the device has none", fp8_flop_per_s),
+    KEY("mxfp8", "-", 0, 1, "0",
+        "rate of GEMMs in mxfp8 over that in fp8-tensor, from which its curve is made; 0: none", mxfp8),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
     KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0",
         "bandwidth of one direction, for platforms that give none; 0: unknown", nvlink_bytes_per_s),

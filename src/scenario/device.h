@@ -214,6 +214,7 @@ struct device {
     char source[512];
     double peak_flop_per_s[PRECISION_N_GEMM]; /* dense, of each precision */
     double fp8_flop_per_s;                    /* as in the data sheet, dense; 0: the device has none */
+    double mxfp8; /* rate of GEMMs in mxfp8 over that in fp8-tensor, from which its curve is made; 0: none */
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s;    /* of one direction, as in the data sheet; 0: unknown. A platform has the links' own
                                      values */

@@ -320,6 +320,11 @@ static void borrow(const struct calibration_fit *fit, const struct device *like,
         forward->efficiency = flash2_efficiency(forward->efficiency, like, device);
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.backward") == 0)
         backward->efficiency = flash2_efficiency(backward->efficiency, like, device);
+    if (strcmp(fit->name, "gemm_fp8_tensor") == 0 && device->mxfp8 > 0) {
+        struct device_gemm *mxfp8 = &device->gemm[PRECISION_MXFP8];
+        *mxfp8 = device->gemm[PRECISION_FP8_TENSOR];
+        mxfp8->efficiency = calibration_rounded(device->mxfp8 * mxfp8->efficiency);
+    }
     struct device_collective *all = &device->collective[DEVICE_ALL_TO_ALL];
     const struct device_collective *gather = &device->collective[DEVICE_ALL_GATHER];
     if (fit->n_rows > 0 && strcmp(fit->name, "collective.all_to_all") == 0) {
@@ -382,6 +387,16 @@ static struct calibration_rows rows_of(const struct sample_source *source, const
     return rows;
 }
 
+/** Return whether a curve of fp8 is left out: it was made of another one, or it has too few rows and none to copy. */
+static bool is_left_out(const struct work *work, const struct device *like)
+{
+    if (!family_is_optional(work->family))
+        return false;
+    int32_t kind = work->family->kind;
+    bool copies = like != NULL && like->gemm[kind].efficiency > 0 && work->device.peak_flop_per_s[kind] > 0;
+    return work->device.gemm[kind].efficiency > 0 || (work->samples.n < work->family->n_unknowns && !copies);
+}
+
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
                struct error *err)
 {
@@ -399,10 +414,10 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
         struct work work = {.family = &families[i], .device = calibration->device};
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
-        bool copies = like != NULL && like->gemm[families[i].kind].efficiency > 0 &&
-                      calibration->device.peak_flop_per_s[families[i].kind] > 0;
-        if (family_is_optional(&families[i]) && work.samples.n < families[i].n_unknowns && !copies)
-            continue; /* without rows there is no sample to free */
+        if (is_left_out(&work, like)) {
+            samples_free(&work.samples);
+            continue;
+        }
         calibration->n_fits++;
         ok = check_peak(&work, err) && fit_family(&work, like, fit, err);
         if (ok && fit->n_rows > 0) {

@@ -313,7 +313,8 @@ static void add_fused(struct row row, enum device_memory_kind kind, double scale
 static void add_copy(struct row row, double scale, struct samples *samples)
 {
     double rate = number(row, "gbps") * 1e9, seconds = number(row, "time_ms") * 1e-3;
-    bool copy = has(row, "op", "device-to-device copy"), cast = has(row, "library", "torchao");
+    bool copy = has(row, "op", "device-to-device copy"),
+         cast = has(row, "library", "torchao") || has(row, "op", "cast,");
     if ((!copy && !cast) || rate == 0)
         return;
     struct sample *sample = add(samples, row, seconds > 0 ? seconds : 1);
