@@ -3,6 +3,7 @@
  * weights. */
 #include "cost/layer.h"
 #include "cost/overlap.h"
+#include "cost/shards.h"
 #include "cost/states.h"
 #include "hand_cost.h"
 #include "harness.h"
@@ -115,5 +116,45 @@ TEST(weights_in_fp8__have_copies)
     device.compute_capability = 10;
     CHECK_TRUE(cost_cast_weight_bytes(&setting) == 240);
     setting.sharding = SCENARIO_ZERO3;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 0 && cost_cast_weights_s(&setting) == 0);
+}
+
+/* Weights in fp8 leave out 2 B of each of the 240 parameters. A stage with 60 more in bf16 gathers 240 + 2 x 60 B.
+ * Hopper then writes the transposed copy. Scales of 1 x 32 do not survive a gather of flat shards. */
+TEST(weights_in_fp8_only__are_gathered_in_fp8)
+{
+    struct device device = fp8_device(2);
+    struct cost_setting setting = hand_toy_setting();
+    setting.device = &device;
+    setting.precision = PRECISION_FP8_TENSOR;
+    CHECK_TRUE(cost_gathered_parameter_bytes(&setting, 300) == 2);
+    setting.fp8_params = 1;
     CHECK_TRUE(cost_cast_weight_bytes(&setting) == 0);
+    CHECK_CLOSE(cost_gathered_parameter_bytes(&setting, 300) * 300, 240 + 2 * 60, 1e-15);
+    CHECK_CLOSE(cost_cast_weights_s(&setting), 2 * (1 + 1) * 240, 1e-15);
+    device.compute_capability = 10;
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == -240 && cost_cast_weights_s(&setting) == 0);
+    setting.precision = PRECISION_MXFP8;
+    CHECK_TRUE(cost_gathered_parameter_bytes(&setting, 300) == 2);
+    CHECK_CLOSE(cost_cast_weights_s(&setting), 2 * (2 + 2) * 240, 1e-15);
+}
+
+/* A layer of 80 parameters is cast in each pass: 2 B read, 1 B written, at 0.5 B/s. A current scale reads 2 B more. */
+TEST(zero3__casts_weights_in_each_pass)
+{
+    struct device device = fp8_device(2);
+    for (int current = 0; current < 2; current++) {
+        double kernels_s[2];
+        for (int fp8 = 0; fp8 < 2; fp8++) {
+            struct cost_setting setting = hand_toy_setting();
+            struct cost_pass cost = {0};
+            setting.device = &device;
+            setting.sharding = SCENARIO_ZERO3;
+            setting.precision = fp8 ? PRECISION_FP8_TENSOR : PRECISION_BF16;
+            setting.single = current ? COST_SINGLE_AMAX : 0;
+            shards_of_layers(&setting, true, PASS_BACKWARD, &cost);
+            kernels_s[fp8] = cost.kernels_s;
+        }
+        CHECK_CLOSE(kernels_s[1] - kernels_s[0], 3 * 2 * (2 + 1 + 2 * current) * 80, 1e-12);
+    }
 }

@@ -67,15 +67,16 @@ static void add_exchanges(const struct source *source, struct traffic *traffic)
 }
 
 /* Return the bytes that are sent to reduce gradients of parameters, and to gather parameters. n_ranks hold them, and
- * groups of `group` ranks share their states. */
-static double sync_bytes(const struct cost_setting *setting, double parameters, int32_t group, int32_t n_ranks)
+ * groups of `group` ranks share their states. A parameter has `gathered` bytes. */
+static double sync_bytes(const struct cost_setting *setting, double parameters, double gathered, int32_t group,
+                         int32_t n_ranks)
 {
     double others = (group - 1.0) / group, other_groups = 1 - (double)group / n_ranks, bytes = 0;
     if (!cost_shards_in_passes(setting))
         bytes += parameters * cost_precisions(setting).reduced *
                  ((cost_all_reduces(setting) ? 2 : 1) * others + 2 * other_groups / group);
     if (setting->sharding != SCENARIO_ZERO3)
-        bytes += parameters * cost_precisions(setting).weight * others;
+        bytes += parameters * gathered * others;
     return bytes;
 }
 
@@ -84,7 +85,8 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
 {
     const struct cost_setting *setting = source->setting;
     const struct plan_layout *layout = &source->plan->layout;
-    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0, experts = 0, all_experts = 0;
+    double gradient_bytes = cost_precisions(setting).gradient, parameters = 0, experts = 0, all_experts = 0,
+           gathered_bytes = 0;
     int32_t group = cost_shard_groups(setting) > 1 ? cost_shards(setting) : n_ranks;
     int32_t n_experts = cost_expert_ranks(setting) / layout->tensor;
     for (int32_t stage = 0; stage < layout->stages; stage++) {
@@ -92,7 +94,9 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
         double copied_bytes;
         cost_copied_sum_s(&rank_setting, cost_shards_in_passes(setting) ? cost_shards(setting) : 1, &copied_bytes);
         traffic->bytes[TRAFFIC_TENSOR] += source->ranks * copied_bytes;
-        parameters += source->ranks * dag_stage_parameters(setting, layout, stage);
+        double of_stage = dag_stage_parameters(setting, layout, stage);
+        parameters += source->ranks * of_stage;
+        gathered_bytes += source->ranks * of_stage * cost_gathered_parameter_bytes(&rank_setting, of_stage);
         all_experts += source->ranks * cost_expert_parameters(&rank_setting);
     }
     struct cost_host_copies copies = cost_optimizer_copies(setting, parameters, group);
@@ -101,9 +105,10 @@ static void add_sync(const struct source *source, int32_t n_ranks, struct traffi
         source->plan->partition[PASS_BACKWARD].n_micro_batches * cost_host_gradient_bytes(setting, parameters, group);
     experts = n_experts > 1 ? all_experts : 0;
     double shared = parameters - all_experts + (all_experts - experts) / cost_expert_peers(setting);
-    traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, shared, group, n_ranks);
+    traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, shared, gathered_bytes / parameters, group, n_ranks);
     if (experts > 0)
-        traffic->bytes[TRAFFIC_SYNC] += sync_bytes(setting, experts, n_ranks / n_experts, n_ranks / n_experts);
+        traffic->bytes[TRAFFIC_SYNC] +=
+            sync_bytes(setting, experts, gathered_bytes / parameters, n_ranks / n_experts, n_ranks / n_experts);
     if (model_copies_embedding(setting->model) && layout->stages > 1)
         traffic->bytes[TRAFFIC_SYNC] += 2 * source->ranks * (double)setting->model->hidden *
                                         model_vocabulary_share(setting->model, layout->tensor) * gradient_bytes;

@@ -14,7 +14,7 @@ void cost_take_plan(struct cost_setting *setting, const struct scenario_plan *pl
     setting->capacity_factor = plan->capacity_factor;
     setting->padded_capacity = plan->pad_to_capacity ? plan->capacity_factor : 0;
     setting->shard_group = plan->shard_group;
-    setting->fsdp = plan->fsdp;
+    setting->fsdp = (int32_t)plan->fsdp;
     setting->cp_type = plan->cp_type;
     setting->sharding = plan->sharding;
     setting->fsdp_prefetch = plan->fsdp_prefetch;

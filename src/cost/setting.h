@@ -56,7 +56,8 @@ struct cost_setting {
     struct scenario_stages split;     /* shares the model's layers out to stages */
     int64_t ranks;                    /* DP x CP ranks of the plan */
     int64_t shard_group;              /* number of them that share states; 0: all */
-    int64_t fsdp;                     /* version of FSDP; 0 counts as 1 */
+    int32_t fsdp;                     /* version of FSDP; 0 counts as 1 */
+    int32_t fp8_params;               /* 1: weights of layers are stored in the precision of their GEMMs only */
     double optimizer_offload;         /* scenario_plan */
     double on_demand_slowdown;        /* scenario_communication; 0: ranks of zero3 join collectives */
     double expert_imbalance;          /* scenario; 0 counts as 1 */

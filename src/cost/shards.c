@@ -184,6 +184,17 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
                                (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }
 
+/** Return the time in which a layer's gathered weights become fp8, for the GEMMs of one pass. A current scale reads
+ * them once more. */
+static double weight_casts_s(const struct cost_setting *setting, double parameters, bool gathers)
+{
+    double half = cost_precisions(setting).weight, amax = setting->single & COST_SINGLE_AMAX ? half : 0;
+    if (setting->precision == PRECISION_BF16 || setting->sharding != SCENARIO_ZERO3 || !gathers)
+        return 0;
+    return cost_memory_bound_s(setting->device, DEVICE_COPY,
+                               (half + amax + precision_bytes(setting->precision)) * parameters);
+}
+
 /** Return the time in which whole gradients of some parameters are added up: both are read, and the sum is written. */
 static double addition_s(const struct cost_setting *setting, double parameters)
 {
@@ -203,7 +214,8 @@ void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *
     for (int32_t i = 0; i < setting->n_runs && n > 0; i++) {
         const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
         double parameters = cost_largest_layer_parameters(of_run),
-               copies_s = conversion_s(of_run, PASS_FORWARD, parameters, true);
+               copies_s =
+                   conversion_s(of_run, PASS_FORWARD, parameters, true) + weight_casts_s(of_run, parameters, true);
         struct traffic one = traffic_of(of_run, PASS_FORWARD, parameters, true);
         struct overlap_kernels layer = {all_s / n + copies_s, products_s / n};
         first_s = i == 0 ? one.gather_s : first_s;
@@ -233,7 +245,8 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
         return;
     double parameters = cost_largest_layer_parameters(setting);
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
-    cost->kernels_s += layers * conversion_s(setting, pass, parameters, gathers);
+    cost->kernels_s +=
+        layers * (conversion_s(setting, pass, parameters, gathers) + weight_casts_s(setting, parameters, gathers));
     double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
     double reduce_s = one.scatter_s + one.across_s + one.copy_s, exposed_s = one.reduce_hides ? 0 : reduce_s;

@@ -122,12 +122,17 @@ struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting
  */
 double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
-/** Return the bytes of the copies in fp8 that a rank keeps of its layers' weights from micro-batch to micro-batch.
- * Norms and routers are counted, too. zero3 casts what it gathers and keeps no copy. */
+/** Return the bytes of the copies in fp8 that a rank keeps of its layers' weights from micro-batch to micro-batch, less
+ * those of the bf16 weights if fp8_params leaves them out. Norms and routers are counted, too. zero3 casts what it
+ * gathers and keeps no copy. */
 double cost_cast_weight_bytes(const struct cost_setting *setting);
 
-/** Return the seconds in which a rank casts its layers' weights once a step [s]. */
+/** Return the seconds in which a rank casts its layers' weights once a step [s]. From weights that were gathered in fp8
+ * it makes the transposed copy. zero3 casts in each pass (cost/shards.h), so it is 0 here. */
 double cost_cast_weights_s(const struct cost_setting *setting);
+
+/** Return the mean bytes of each of the `parameters` of a rank's stage in the all-gather behind the optimizer. */
+double cost_gathered_parameter_bytes(const struct cost_setting *setting, double parameters);
 
 /** Return the bytes of gradients in cost_state_bytes. If they are freed, they exist only from the first backward to
  * the optimizer's end. */

@@ -494,7 +494,7 @@ static void add_optimizers(struct builder *builder, struct replicas *replicas, i
 
 static void add_gathers(struct builder *builder, struct replicas *replicas)
 {
-    static const double parameter_bytes = 2; /* bf16 */
+    double parameter_bytes = cost_gathered_parameter_bytes(&replicas->rank_setting, replicas->all_parameters);
     double all_s = find_exposed(builder, replicas, PASS_FORWARD, parameter_bytes);
     double share = all_s > 0 ? most_exposed_s(replicas) / all_s : 1;
     int32_t last = -1;

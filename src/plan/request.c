@@ -57,6 +57,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .swiglu = (enum scenario_swiglu)scenario->swiglu,
         .whole_logits = scenario->logits == SCENARIO_LOGITS_GATHERED,
         .precision = (enum precision)scenario->precision,
+        .fp8_params = scenario->fp8_params && scenario->precision != PRECISION_BF16,
         .expert_gemms = scenario->expert_gemms,
         .dispatcher = scenario->communication.dispatcher,
         .ep_overlap = scenario->communication.ep_overlap,

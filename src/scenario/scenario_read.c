@@ -61,6 +61,10 @@ static const struct schema_key scenario_keys[] = {
     {"fp8_scaling", SCHEMA_CHOICE, "-", 0, 0, framework_value, "delayed|current",
      "scales of fp8-tensor: delayed: of earlier micro-batches; current: of the tensor itself, which is read once more",
      FIELD(fp8_scaling)},
+    {"fp8_params", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
+     "with a precision of fp8, weights of layers have no copy in bf16, and fp8-tensor gathers them in fp8 "
+     "(Megatron-LM's --fp8-param-gather)",
+     FIELD(fp8_params)},
     {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_EXPERT_GEMMS,
      "GEMMs of a GPU's experts: sequential: one after the other; multi-stream: as many, launched on several streams "
      "(Transformer Engine, Megatron-LM's --moe-grouped-gemm); grouped: one kernel (torch._grouped_mm)",

@@ -41,7 +41,7 @@ double bound_after_passes_s(const struct cost_setting *setting, const struct sce
     double gradient_bytes = reduced * cost_precisions(setting).reduced;
     enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
     return ring_s(setting, reduction, gradient_bytes, n) + cost_of_stage(cost_optimizer_s, &last, parameters, n) +
-           ring_s(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * dense, n);
+           ring_s(setting, DEVICE_ALL_GATHER, cost_gathered_parameter_bytes(&last, parameters) * dense, n);
 }
 
 /* Return the least bytes that a rank of a stage holds at some moment while a sample puts `tokens` on it. */

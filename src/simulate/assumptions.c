@@ -340,6 +340,12 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "between pipeline stages: point-to-point; the sender %s",
              stage_overlap_text[communication->pp_overlap]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
+    if (scenario->precision != PRECISION_BF16)
+        snprintf(lines[n++], ASSUMPTIONS_SIZE,
+                 "fp8: GEMMs of layers; attention, norms, router, embedding and head have bf16; norms write fp8, and "
+                 "kernels of their own cast other inputs and gradients; weights %s%s",
+                 scenario->fp8_params ? "are stored in fp8 only" : "are cast once a step",
+                 any_sharded(scenario, 0) ? "; zero3 gathers bf16 and casts it in every pass" : "");
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,

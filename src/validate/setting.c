@@ -55,6 +55,7 @@ bool setting_is_key(const char *column)
                                         "expert_gemms",
                                         "precision",
                                         "fp8_scaling",
+                                        "fp8_params",
                                         "expert_imbalance",
                                         "gradient_accumulation",
                                         "cuda_graphs",
