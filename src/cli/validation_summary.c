@@ -41,8 +41,8 @@ static int32_t part_of(struct part *parts, int32_t *n_parts, const struct valida
 {
     char name[NAME] = "settings known in part (trust B)";
     if (row->kind != VALIDATE_DENSE)
-        snprintf(name, sizeof name, "%s, %.15s%s%.12s%s", validate_kind_names[row->kind], row->device,
-                 *row->group != '\0' ? ", " : "", row->group, row->trust[0] == 'A' ? "" : ", trust B");
+        snprintf(name, sizeof name, "%s, %.15s%s%.12s", validate_kind_names[row->kind],
+                 row->trust[0] == 'A' ? row->device : "trust B", *row->group != '\0' ? ", " : "", row->group);
     else if (row->trust[0] == 'A')
         snprintf(name, sizeof name, "%.22s, %.15s", *row->framework != '\0' ? row->framework : "no framework named",
                  row->device);
@@ -99,6 +99,8 @@ static void add_throughput(struct text_table *table, const struct validate *vali
     add_line(table, validate, "all", (struct validate_group){0});
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++)
         add_parts(table, validate, kind);
+    add_line(table, validate, "blackwell: max_memory_allocated",
+             (struct validate_group){.quantity = VALIDATE_ALLOCATED, .kind = VALIDATE_BLACKWELL});
 }
 
 /** Add the errors of throughput of all groups. If every row names one, add those of each before, in the order of their
@@ -179,7 +181,10 @@ void validation_print_summary(const struct validate *validate)
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
         struct validate_outcomes of = validate_outcomes_of_kind(validate, kind);
         if (of.n > 0)
-            printf("runs with %s fit: %d of %d right\n", validate_kind_names[kind],
+            printf("runs %s fit: %d of %d right\n",
+                   kind == VALIDATE_FP8       ? "with fp8"
+                   : kind == VALIDATE_EXPERTS ? "with experts"
+                                              : "on Blackwell",
                    (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n);
     }
     printf("runs fit: %d of %d right; not counted: %d calibration rows, %d skipped (-v prints every row)\n",

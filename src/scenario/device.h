@@ -266,6 +266,12 @@ bool device_read_sheet(const char *data_dir, const char *name, struct device *de
  */
 void device_follow_like(const char *data_dir, struct device *device);
 
+/** Return whether a device's chip is NVIDIA's Blackwell or later. */
+static inline bool device_is_blackwell(const struct device *device)
+{
+    return device->compute_capability >= 10;
+}
+
 /**
  * Return whether a kernel of attention is among those of the device. If one was measured on the chip's generation, only
  * such kernels are, and flash2. So Blackwell has cuDNN's and not flash-attention 3, which does not run there.

@@ -40,6 +40,8 @@ static const struct schema_key keys[] = {
     LARGEST("experts.experts", "experts", "most experts of a layer", experts, experts),
     LARGEST("experts.top_k", "experts", "most experts that compute a token", experts, top_k),
     LARGEST("experts.ep", "GPUs", "largest expert-parallel degree", experts, ep),
+    LIMITS("blackwell.", blackwell),
+    {"blackwell.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(blackwell.precisions)},
 };
 
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err)
@@ -64,9 +66,10 @@ bool validated_range_varies(const struct validated_range *range, const struct sc
 /** Return the limits of the runs that a scenario is compared with. */
 static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
 {
-    return model_has_experts(&scenario->model)     ? &range->experts
-           : scenario->precision != PRECISION_BF16 ? &range->fp8
-                                                   : &range->dense;
+    return model_has_experts(&scenario->model)      ? &range->experts
+           : device_is_blackwell(&scenario->device) ? &range->blackwell
+           : scenario->precision != PRECISION_BF16  ? &range->fp8
+                                                    : &range->dense;
 }
 
 /** Return whether runs of a scenario's precision were measured. */
@@ -75,7 +78,7 @@ static bool has_precision(const struct validated_range *range, const struct scen
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
     return scenario->precision == PRECISION_BF16 ||
-           (!model_has_experts(&scenario->model) && text_has_word(range->fp8.precisions, name));
+           (!model_has_experts(&scenario->model) && text_has_word(limits_of(range, scenario)->precisions, name));
 }
 
 /** Return whether runs on a scenario's device were measured. In fp8 or with experts the same chip with other memory
@@ -262,7 +265,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > limits->context},
         {"cp", cp > limits->cp},
-        {"precision", !has_precision(range, scenario) || (limits == &range->fp8 && varies(scenario))},
+        {"precision", !has_precision(range, scenario) || (scenario->precision != PRECISION_BF16 && varies(scenario))},
     };
     int32_t n = 0;
     for (int i = 0; i < RANGE_N_RESPECTS; i++)

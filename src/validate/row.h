@@ -27,9 +27,9 @@ enum validate_quantity {
     VALIDATE_N_QUANTITIES
 };
 
-/** Runs whose errors count apart: in bf16 without experts, in fp8, and with experts. */
-enum validate_kind { VALIDATE_DENSE, VALIDATE_FP8, VALIDATE_EXPERTS, VALIDATE_N_KINDS };
-extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts" */
+/** Runs whose errors count apart: in bf16 without experts, in fp8, with experts, and without experts on Blackwell. */
+enum validate_kind { VALIDATE_DENSE, VALIDATE_FP8, VALIDATE_EXPERTS, VALIDATE_BLACKWELL, VALIDATE_N_KINDS };
+extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "blackwell" */
 
 /** One row of a file. Texts are shortened to their space. */
 struct validate_row {
