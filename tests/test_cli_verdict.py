@@ -329,7 +329,7 @@ class Range(unittest.TestCase):
         done = subprocess.run([script, "--errors"], input=report, capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, (SOURCE / "model/model_error.yaml").read_text(),
                          f"run slimsim validate --json | {script} --errors")
-        far = RANGE.distances(RANGE.sources_of(json.loads(report)))
+        far = RANGE.distances(RANGE.sources_of(json.loads(report), RANGE.DENSE, "public.csv"))
         within = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (RANGE.P95, 1)]
         self.assertTrue(0.85 <= within[0] <= 0.95, within)
         self.assertTrue(0.60 <= within[1] <= 0.75, within)

@@ -12,7 +12,7 @@
 #include "validate/gains.h"
 #include "validate/statistics.h"
 
-enum { MOST_GROUPS = 8, NAME = 48 };
+enum { MOST_GROUPS = 10, NAME = 48 };
 
 static void add_line(struct text_table *table, const struct validate *validate, const char *name,
                      struct validate_group group)
@@ -155,6 +155,13 @@ static void add_replays(struct text_table *table, const struct validate *validat
     }
 }
 
+/** Print how many runs of a kind fit or not as predicted. Only dense runs have a text without any. */
+static void print_fits(const char *before, struct validate_outcomes of, const char *kind)
+{
+    if (of.n > 0 || *before != ',')
+        printf("%s %d of %d%s", before, (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n, kind);
+}
+
 void validation_print_summary(const struct validate *validate)
 {
     int32_t n_calibration = 0, n_skipped = 0;
@@ -174,19 +181,13 @@ void validation_print_summary(const struct validate *validate)
     add_replays(&table, validate);
     text_table_print(&table, stdout, 0);
     print_gains(validate);
-    struct validate_outcomes own = validate_outcomes_of(validate, NULL), grouped = validate_outcomes_of(validate, "");
-    if (grouped.n > 0)
-        printf("runs of groups fit: %d of %d right\n", (int)(grouped.n - grouped.n_false_alarm - grouped.n_missed),
-               (int)grouped.n);
+    print_fits("fit as predicted:", validate_outcomes_of(validate, NULL), " runs");
+    print_fits(",", validate_outcomes_of(validate, ""), " of groups");
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
-        struct validate_outcomes of = validate_outcomes_of_kind(validate, kind);
-        if (of.n > 0)
-            printf("runs %s fit: %d of %d right\n",
-                   kind == VALIDATE_FP8       ? "with fp8"
-                   : kind == VALIDATE_EXPERTS ? "with experts"
-                                              : "on Blackwell",
-                   (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n);
+        char name[NAME];
+        snprintf(name, sizeof name, " %s %s", kind == VALIDATE_BLACKWELL ? "on" : "with", validate_kind_names[kind]);
+        print_fits(",", validate_outcomes_of_kind(validate, kind), name);
     }
-    printf("runs fit: %d of %d right; not counted: %d calibration rows, %d skipped (-v prints every row)\n",
-           (int)(own.n - own.n_false_alarm - own.n_missed), (int)own.n, (int)n_calibration, (int)n_skipped);
+    printf("\nnot counted: %d calibration rows, %d skipped (-v prints every row)\n", (int)n_calibration,
+           (int)n_skipped);
 }
