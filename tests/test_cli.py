@@ -29,7 +29,7 @@ class Validation(unittest.TestCase):
         rows = [row for row in report["rows"] if row["quantity"] == "tokens/s/GPU"]
         errors = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
         self.assertEqual(errors, sorted(errors, reverse=True))
-        counted = [error for row, error in zip(rows, errors) if not row["calib"] and not {"group", "experts", "fp8"} & set(row)]
+        counted = [error for row, error in zip(rows, errors) if not row["calib"] and not {"group", "experts", "fp8", "blackwell"} & set(row)]
         (all_rows,) = [entry for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and
                        entry["source"] == entry["device"] == "all" and not entry["full_plan"] and
                        not entry["calib"]]
@@ -57,7 +57,7 @@ class Validation(unittest.TestCase):
         self.assertTrue(long.stdout.endswith("\n\n" + short.stdout))
         self.assertGreater(len(long.stdout.splitlines()), 5 * len(lines))
         every = [row for row in json.loads(report.stdout)["rows"] if not row["calib"]]
-        rows = [row for row in every if not {"group", "experts", "fp8"} & set(row)]
+        rows = [row for row in every if not {"group", "experts", "fp8", "blackwell"} & set(row)]
         told = {}
         of = r" \d+ of \d+"
         self.assertRegex(lines[-2], f"^fit as predicted:{of} runs,{of} of groups,{of} with fp8,{of} with experts$")
@@ -76,11 +76,11 @@ class Validation(unittest.TestCase):
         self.assertEqual(told["all of known settings (trust A, A-)"][0], known)
         self.assertEqual(told["settings known in part (trust B)"][0], told["all"][0] - known)
         experts = [(row["trust"][0], row.get("group")) for row in every if "experts" in row]
-        for name, trust, group in (("", "A", None), (", trust B", "B", None), (", real-routing, trust B", "B", "real-routing")):
+        for name, trust, group in (("h100-sxm", "A", None), ("trust B", "B", None), ("trust B, real-routing", "B", "real-routing")):
             n = experts.count((trust, group))
             self.assertGreater(n, 0)
-            self.assertEqual(told[f"experts, h100-sxm{name}"][0], n)
-        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and not name.startswith(("experts", "fp8"))}
+            self.assertEqual(told[f"experts, {name}"][0], n)
+        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and not name.startswith(("experts", "fp8", "blackwell"))}
         self.assertEqual(sum(groups.values()), told["all"][0])
         self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
         self.assertIn("nemo, h100-sxm", groups)

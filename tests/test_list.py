@@ -88,7 +88,7 @@ class Lists(unittest.TestCase):
                 self.assertEqual(set(filter(None, own.get(name, "").split(", "))), measured)
         self.assertEqual({name: row["curves of kernels and links"] for name, row in rows.items()},
                          {"a100-40g": "of a100-80g, another chip", "a100-80g": "of h100-sxm, another chip",
-                          "b200": "of gb200, another chip", "b300": "of gb300, another chip", "gb200": "of h100-sxm, b200, another chip",
+                          "b200": "of gb200, another chip", "b200-simumax": "of b200, another chip", "b300": "of gb300, another chip", "gb200": "of h100-sxm, b200, another chip",
                           "gb300": "of gb200, another chip", "h100-96g": "of h100-sxm, same chip", "h100-nvl": "of h100-sxm, same chip",
                           "h100-pcie": "of h100-sxm, another chip", "h100-sxm": "measured", "h20": "of h100-sxm, another chip",
                           "h200": "of h100-sxm, same chip", "h800": "of h100-sxm, same chip"})
