@@ -14,12 +14,12 @@ from common import Trace, add_output, draw, pyplot, slimsim, style
 from output import exit_with
 
 GROUPS = {  # colour: keys of steps
-    "#4477AA": ("gemms_below_peak", "expert_gemms_below_peak", "attention_below_peak", "other_kernels"),
+    "#4477AA": ("gemms_below_peak", "expert_gemms_below_peak", "casts", "attention_below_peak", "other_kernels"),
     "#CCBB44": ("padding", "recomputation", "uncounted_flop", "host_launches"),
     "#EE6677": ("tensor_collectives", "shard_collectives", "expert_dispatch", "expert_combine", "context", "gradients_parameters",
                 "resharding"),
     "#9A9A9A": ("expert_imbalance", "warm_up", "imbalance", "cool_down", "waiting"),
-    "#228833": ("mfu",),
+    "#228833": ("fp8_above_bf16_peak", "mfu"),
 }
 COLOURS = {key: colour for colour, keys in GROUPS.items() for key in keys}
 GAIN_NAMES = {"nic": "NIC", "nvlink": "NVLink", "pcie": "PCIe"}
@@ -52,7 +52,7 @@ def draw_steps(axes, system):
     for row, (key, _, begin, end) in enumerate(steps):
         axes.barh(row, end - begin, left=begin, color=COLOURS[key], height=0.72)
         inside = key == "mfu"
-        axes.text(begin + 0.6 if inside else end + 0.6, row, f"{end - begin:.1f}", va="center", fontsize=8,
+        axes.text(begin + 0.6 if inside else max(begin, end) + 0.6, row, f"{end - begin:.1f}", va="center", fontsize=8,
                   color="white" if inside else "black")
         if row + 1 < len(steps):
             axes.plot([begin, begin], [row, row + 1], color="#888888", linewidth=0.6)

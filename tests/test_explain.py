@@ -27,6 +27,7 @@ OPTIONS = {  # what each kind of run sets
     "contention": ("engine=both",),
     "faults": ("engine=both", "faults=[{kind: gpu, gpus: [3], factor: 1.5}, {kind: nic, nodes: [1], factor: 3}]"),
     "tensor ranks": ("engine=critical-path", "all_tensor_ranks=true"),
+    "fp8": ("engine=critical-path", "precision=fp8-tensor"),
     "tuned": ("engine=critical-path", "framework=megatron-core"),
 }
 
@@ -68,13 +69,16 @@ class Explain(unittest.TestCase):
     def check_steps(self, system, ran):
         share = shares(system)
         self.assertAlmostEqual(sum(share.values()), 1, delta=1e-9)
+        above = share.pop("fp8_above_bf16_peak")  # 0 in bf16
+        self.assertLess(above, 1e-9)
+        self.assertEqual(above < 0, share["casts"] > 0)
         self.assertGreater(min(share.values()), -1e-9, share)
         for key, metric in (("tensor_collectives", "tensor"), ("context", "ring"), ("shard_collectives", "shard"),
                             ("warm_up", "warm_up"), ("imbalance", "imbalance"), ("cool_down", "cool_down"),
                             ("waiting", "dp_wait"), ("gradients_parameters", "sync"), ("resharding", "reshard")):
             self.assertAlmostEqual(share[key], ran[f"{metric}_s"] / ran["total_s"], delta=1e-9, msg=key)
         self.assertAlmostEqual(share["mfu"], ran["mfu"], delta=1e-9)
-        self.assertLess(ran["mfu"] + share["uncounted_flop"], ran["hfu"] + 1e-9)  # the rest is repeated or padding
+        self.assertLess(ran["mfu"] + share["uncounted_flop"] + above, ran["hfu"] + 1e-9)  # the rest is repeated or padding
         path = system["critical_path_s"]
         self.assertAlmostEqual(sum(path.values()), ran["critical_path_mean_s"], delta=1e-9 * ran["critical_path_mean_s"])
         self.assertGreater(min(path.values()), -1e-9, path)

@@ -302,6 +302,30 @@ TEST(size_search__offers_of_one_hardware_share_results)
     CHECK_CLOSE(both.usd, 0.75 * alone.usd, 1e-14);
 }
 
+/* The same hardware in fp8 is an offer of its own, and trains sooner at the same price. */
+TEST(size_search__offers_may_differ_in_precision)
+{
+    struct searched searched;
+    char *device = fixture_replace(fixture_device, "sources: [a, b]\n",
+                                   "sources: [a, b]\nfp8_flop_per_s: 1979TFLOPS\n"
+                                   "gemm_fp8_tensor: {efficiency: 0.7, small_tile: 0.1, wave: 0.25, launch_s: 7us, "
+                                   "epilogue: 0, sum: 0.5, m_max: 8192}\n");
+    fixture_data("size_search");
+    fixture_write("size_search/model/gpu/fp8.yaml", device);
+    free(device);
+    search("capacity.days=30",
+           "capacity.offers=[{name: a, device: fp8, nodes: {from: 1, to: 20}}, {name: b, device: fp8, precision: "
+           "fp8-tensor, nodes: {from: 1, to: 20}}]",
+           &searched);
+    double days[2] = {0};
+    for (int32_t i = 0; i < searched.search.candidates.n; i++) {
+        const struct trace_candidate *row = &searched.search.candidates.at[i].row;
+        days[row->offer] = row->nodes == 20 ? row->days : days[row->offer];
+    }
+    CHECK_EQUAL(answer(&searched).offer, 1);
+    CHECK_TRUE(days[1] > 0 && days[0] > days[1]);
+}
+
 /* The second offer costs twice as much, so only its smallest size is refined. The first one's cheapest is, too. */
 TEST(size_search__refines_only_offers_that_may_win)
 {

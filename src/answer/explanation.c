@@ -30,15 +30,20 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
     double beside_s = bubble->busy_s - summary->tensor_s - summary->shard_s - summary->expert_s - costs->kernels_s -
                       costs->wait_s; /* optimizer */
     const struct work *excess = &costs->imbalance;
+    double own_peak = scenario->device.peak_flop_per_s[scenario->precision], in_fp8 = 1 / peak - 1 / own_peak;
     double experts_s = least->expert_product_s - excess->product_s,
            experts_flop = least->expert_product_flop - excess->product_flop;
     double dense_s = least->product_s - least->expert_product_s,
            dense_flop = least->product_flop - least->expert_product_flop;
-    share[EXPLAIN_PRODUCTS] = dense_s - dense_flop / peak;
-    share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - experts_flop / peak;
+    double experts_fp8 = scenario->precision == PRECISION_BF16 ? 0 : experts_flop,
+           fp8_flop = least->fp8_flop - (scenario->precision == PRECISION_BF16 ? 0 : excess->product_flop);
+    share[EXPLAIN_PRODUCTS] = dense_s - dense_flop / peak + (fp8_flop - experts_fp8) * in_fp8;
+    share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - experts_flop / peak + experts_fp8 * in_fp8;
+    share[EXPLAIN_CASTS] = least->cast_s;
+    share[EXPLAIN_FP8] = -fp8_flop * in_fp8;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
-    share[EXPLAIN_OTHER_KERNELS] =
-        least->kernels_s - least->product_s - least->attention_s + beside_s - (excess->kernels_s - excess->product_s);
+    share[EXPLAIN_OTHER_KERNELS] = least->kernels_s - least->product_s - least->cast_s - least->attention_s + beside_s -
+                                   (excess->kernels_s - excess->product_s);
     share[EXPLAIN_LAUNCHES] = costs->wait_s;
     share[EXPLAIN_PADDING] = costs->padding_s;
     share[EXPLAIN_RECOMPUTATION] = costs->recomputed_s;

@@ -7,6 +7,8 @@ static void add_pass(const struct cost_pass *cost, int32_t n_gpus, struct work *
     work->product_flop += cost->product_flop * n_gpus;
     work->kernels_s += (cost->kernels_s + cost->attention_s) * n_gpus;
     work->product_s += cost->product_s * n_gpus;
+    work->fp8_flop += cost->fp8_flop * n_gpus;
+    work->cast_s += cost->cast_s * n_gpus;
     work->expert_product_s += cost->expert_product_s * n_gpus;
     work->expert_product_flop += cost->expert_product_flop * n_gpus;
     work->combine_s += cost->combine_s * n_gpus;

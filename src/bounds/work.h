@@ -9,8 +9,10 @@
 struct work {
     double hardware_flop;          /* with recomputation */
     double product_flop;           /* of GEMMs, within hardware_flop */
+    double fp8_flop;               /* of GEMMs in fp8, within product_flop */
     double kernels_s;              /* all kernels of passes */
     double product_s, attention_s; /* GEMMs and attention within kernels_s */
+    double cast_s;                 /* casts to fp8 within kernels_s */
     double expert_product_s;       /* GEMMs of experts within product_s */
     double expert_product_flop;    /* theirs within product_flop */
     double tensor_s;               /* exposed tensor-parallel collectives */

@@ -53,7 +53,7 @@ static const struct schema_key phase_keys[] = {
 };
 enum { N_PHASE_KEYS = sizeof phase_keys / sizeof *phase_keys };
 
-static const char *const of_scenario[] = {"device", "platform", "power", "price", "reliability", NULL};
+static const char *const of_scenario[] = {"device", "platform", "precision", "power", "price", "reliability", NULL};
 static const char *const question_others[] = {"offers", "phases", NULL};
 
 const char *const capacity_limit_name[CAPACITY_N_LIMITS] = {"days", "usd", "mwh", "gpus"};
@@ -389,9 +389,11 @@ static void append_key(const struct question *question, const struct offer *offe
 static void append_size(const struct question *question, const struct offer *offer, int64_t nodes, int32_t entry,
                         struct document *document)
 {
-    char size[32];
+    char size[32], precision[SCHEMA_WORD_BYTES];
+    schema_choice_name(PRECISION_NAMES, offer->scenario.precision, precision);
     snprintf(size, sizeof size, "%" PRId64, nodes);
     append_key(question, offer, "device", entry, document);
+    append_text(document, entry, "precision", precision);
     append_key(question, offer, "platform", entry, document);
     append_text(document, entry, "platform.nodes", size);
 }
@@ -412,8 +414,8 @@ const char *question_phase_key(const struct phase *phase, int i, char value[SCHE
 void question_sizes(const struct question *question, int32_t n, const int32_t *offers, const int64_t *nodes,
                     struct document *document)
 {
-    static const char *const left_out[] = {"capacity",    "sweep",  "device", "platform", "power", "price",
-                                           "reliability", "engine", "trace",  "name",     NULL};
+    static const char *const left_out[] = {"capacity", "sweep",       "device", "platform", "precision", "power",
+                                           "price",    "reliability", "engine", "trace",    "name",      NULL};
     copy_without(&question->document, left_out, document);
     const char *file = document->node[0].file;
     int32_t sweep = document_add_node(document, DOCUMENT_MAPPING, file);

@@ -25,8 +25,8 @@
  * `faults:` hold for each size. A GPU or node that is listed is slow in each size that has it, and a smaller size is
  * refused. A share is drawn for each size.
  *
- * An offer may have the scenario's keys device, platform, power, price and reliability. Its value replaces that of the
- * scenario.
+ * An offer may have the scenario's keys device, platform, precision, power, price and reliability. Its value
+ * replaces that of the scenario.
  */
 #ifndef SLIMSIM_CAPACITY_QUESTION_H
 #define SLIMSIM_CAPACITY_QUESTION_H

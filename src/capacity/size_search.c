@@ -34,7 +34,8 @@ static bool has_same(const struct question *question, int32_t a, int32_t b, cons
 static int32_t hardware_of(const struct question *question, int32_t offer)
 {
     for (int32_t i = 0; i < offer; i++)
-        if (has_same(question, i, offer, "device") && has_same(question, i, offer, "platform"))
+        if (has_same(question, i, offer, "device") && has_same(question, i, offer, "platform") &&
+            has_same(question, i, offer, "precision"))
             return i;
     return offer;
 }

@@ -422,7 +422,8 @@ static bool list_keys(const struct schema_listing *listing, struct error *err)
 {
     if (!scenario_list_keys(listing, err))
         return false;
-    fputs("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, power, price and\n"
+    fputs("\n`capacity:` asks what to buy (slimsim capacity). An offer also takes device, platform, precision, power, "
+          "price and\n"
           "reliability:\n\n",
           listing->file);
     question_list_keys(listing);

@@ -49,9 +49,11 @@ struct cost_kernel {
     const char *name;
     enum cost_family family;
     double flop, bytes, seconds;
-    double extrapolated_s; /* seconds within `seconds` that are extrapolated */
-    double launches;       /* kernels that the host launches for it */
-    bool of_experts;       /* it is GEMMs of experts */
+    double extrapolated_s;    /* seconds within `seconds` that are extrapolated */
+    double launches;          /* kernels that the host launches for it */
+    bool of_experts;          /* it is GEMMs of experts */
+    bool casts;               /* it casts to fp8 */
+    enum precision precision; /* of GEMMs */
 };
 
 enum { COST_MAX_KERNELS = 64 };

@@ -497,7 +497,7 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
         backward += cast_bytes(setting, w) * op->out * rows;
         n++;
     }
-    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n - 1, n - 1);
+    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n - 1, n - 1)->casts = true;
 }
 
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)
@@ -651,6 +651,7 @@ static void add_products(struct cost_kernels *kernels, const struct cost_setting
     kernel_add_gemms(kernels, setting->device, op->name[pass], gemm);
     kernel_repeat(kernels, n, grouped ? 1 : op->copies);
     kernels->kernel[n].of_experts = op->of_experts;
+    kernels->kernel[n].precision = op->precision;
 }
 
 void layer_add_gemms(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,
@@ -681,7 +682,7 @@ static void add_moved(struct cost_kernels *kernels, const struct cost_setting *s
     int32_t n = kernels->n;
     kernel_add_memory_bound(kernels, setting->device, op->memory_kind, op->name[of], op->bytes[of] * tokens);
     if (kernels->n > n)
-        kernels->kernel[n].launches += op->more_launches[of];
+        kernels->kernel[n].launches += op->more_launches[of], kernels->kernel[n].casts = op->casts;
 }
 
 void layer_add_memory_bound(struct cost_kernels *kernels, const struct cost_setting *setting, const struct layer *layer,

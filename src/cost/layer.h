@@ -28,6 +28,7 @@ struct layer_op {
     double shared;                       /* GEMM: columns of `in` and `out` that another GEMM reads or writes, too */
     double vectors;                      /* parameters beside this matrix: bias, weights of a norm */
     enum device_memory_kind memory_kind; /* MEMORY_BOUND: the curve of its bytes */
+    bool casts;                          /* MEMORY_BOUND: to fp8 */
     double bytes[N_PASSES];              /* MEMORY_BOUND: bytes to and from HBM */
     int32_t more_launches[N_PASSES];     /* MEMORY_BOUND: kernels beside one; -1: a neighbour's kernel does it */
     double kept_bytes;                   /* bytes from forward to backward under every list of recomputation */

@@ -27,7 +27,7 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
                         int32_t times)
 {
     double flop = 0, product_s = 0, product_flop = 0, kernels_s = 0, attention_s = 0, launches = 0, expert_s = 0,
-           expert_flop = 0;
+           expert_flop = 0, fp8_flop = 0, cast_s = 0;
     for (int32_t i = 0; i < kernels->n; i++) {
         const struct cost_kernel *kernel = &kernels->kernel[i];
         flop += kernel->flop;
@@ -35,6 +35,8 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
         *(kernel->family == COST_ATTENTION ? &attention_s : &kernels_s) += kernel->seconds;
         product_s += kernel->family == COST_GEMM ? kernel->seconds : 0;
         product_flop += kernel->family == COST_GEMM ? kernel->flop : 0;
+        fp8_flop += kernel->family == COST_GEMM && kernel->precision != PRECISION_BF16 ? kernel->flop : 0;
+        cast_s += kernel->casts ? kernel->seconds : 0;
         expert_s += kernel->of_experts ? kernel->seconds : 0;
         expert_flop += kernel->of_experts ? kernel->flop : 0;
         cost->extrapolated_s[kernel->family] += times * kernel->extrapolated_s;
@@ -42,6 +44,8 @@ static void add_kernels(struct cost_pass *cost, const struct cost_kernels *kerne
     cost->flop += times * flop;
     cost->product_s += times * product_s;
     cost->product_flop += times * product_flop;
+    cost->fp8_flop += times * fp8_flop;
+    cost->cast_s += times * cast_s;
     cost->expert_product_s += times * expert_s;
     cost->expert_product_flop += times * expert_flop;
     cost->kernels_s += times * kernels_s;

@@ -11,6 +11,8 @@ struct cost_pass {
     double kernels_s;           /* GEMMs, memory-bound kernels and launches, which cannot overlap with the ring */
     double product_s;           /* GEMMs within kernels_s */
     double product_flop;        /* FLOPs of these GEMMs, within flop */
+    double fp8_flop;            /* FLOPs of GEMMs in fp8, within product_flop */
+    double cast_s;              /* casts to fp8 within kernels_s */
     double expert_product_s;    /* GEMMs of experts within product_s */
     double expert_product_flop; /* their FLOPs, within product_flop */
     double attention_s;         /* attention kernels; the ring of CP may run beside them */
@@ -69,6 +71,8 @@ static inline void cost_add_pass(struct cost_pass *cost, const struct cost_pass 
     cost->flop += more->flop;
     cost->product_s += more->product_s;
     cost->product_flop += more->product_flop;
+    cost->fp8_flop += more->fp8_flop;
+    cost->cast_s += more->cast_s;
     cost->kernels_s += more->kernels_s;
     cost->host_s += more->host_s;
     cost->blocked_s += more->blocked_s;

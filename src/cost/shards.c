@@ -220,6 +220,7 @@ void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *
         struct overlap_kernels layer = {all_s / n + copies_s, products_s / n};
         first_s = i == 0 ? one.gather_s : first_s;
         layers->kernels_s += of_run->runs[0].n * copies_s;
+        layers->cast_s += of_run->runs[0].n * weight_casts_s(of_run, parameters, true);
         layers->shard_bytes += of_run->runs[0].n * one.bytes;
         layers->shard_s += (of_run->runs[0].n - (i == 0)) * (beside_s(setting, layer, one.gather_s, 0) - layer.all_s);
     }
@@ -247,6 +248,7 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
     struct traffic one = traffic_of(setting, pass, parameters, gathers);
     cost->kernels_s +=
         layers * (conversion_s(setting, pass, parameters, gathers) + weight_casts_s(setting, parameters, gathers));
+    cost->cast_s += layers * weight_casts_s(setting, parameters, gathers);
     double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
     double reduce_s = one.scatter_s + one.across_s + one.copy_s, exposed_s = one.reduce_hides ? 0 : reduce_s;

@@ -23,18 +23,24 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
+bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
+{
+    return scenario->device.gemm[precision].efficiency > 0 &&
+           (precision == PRECISION_BF16 || !model_has_experts(&scenario->model));
+}
+
 bool scenario_check_precision(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    if (scenario->precision != PRECISION_BF16 && model_has_experts(&scenario->model))
+    if (scenario_has_precision(scenario, scenario->precision))
+        return true;
+    if (model_has_experts(&scenario->model))
         return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
                               "precision: %s: experts in fp8 are not modelled; allowed with experts: bf16", name);
-    if (scenario->device.gemm[scenario->precision].efficiency > 0)
-        return true;
     char allowed[80] = "";
     for (int i = 0; i < PRECISION_N_GEMM; i++)
-        if (scenario->device.gemm[i].efficiency > 0) {
+        if (scenario_has_precision(scenario, i)) {
             char other[SCHEMA_WORD_BYTES];
             schema_choice_name(PRECISION_NAMES, i, other);
             size_t used = strlen(allowed);

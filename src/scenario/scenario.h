@@ -192,6 +192,9 @@ int32_t scenario_find_system(const struct scenario *scenario, const char *label,
 
 void scenario_free(struct scenario *scenario);
 
+/** Return whether the device has a curve of an enum precision. Experts have bf16 only. */
+bool scenario_has_precision(const struct scenario *scenario, int32_t precision);
+
 /** Check that the device of a scenario has a curve of its precision. */
 bool scenario_check_precision(const struct scenario *scenario, struct error *err);
 

@@ -225,6 +225,8 @@ static bool add_stripped(struct pricing *pricing, const struct plan *plan, const
     pricing->sums->least.hardware_flop += without_both.work.hardware_flop;
     pricing->sums->least.product_flop += without_both.work.product_flop;
     pricing->sums->least.product_s += without_both.work.product_s;
+    pricing->sums->least.fp8_flop += without_both.work.fp8_flop;
+    pricing->sums->least.cast_s += without_both.work.cast_s;
     pricing->sums->least.expert_product_s += without_both.work.expert_product_s;
     pricing->sums->least.expert_product_flop += without_both.work.expert_product_flop;
     pricing->sums->least.attention_s += without_both.work.attention_s;

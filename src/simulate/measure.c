@@ -12,6 +12,7 @@ static void measure_work(const struct iteration_run *run, struct point_iteration
 {
     struct work work = work_of(&run->plan, &run->evaluator.dag, &run->group_faulty);
     result->row.hardware_flop = work.hardware_flop;
+    result->row.fp8_flop = work.fp8_flop;
     result->row.tensor_s = work.tensor_s;
     result->row.shard_s = work.shard_s;
     result->row.expert_s = work.expert_s;

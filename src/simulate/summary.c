@@ -127,7 +127,7 @@ static void add_rates(const struct scenario *scenario, const struct point *point
     const struct point_iteration *measured = system->iterations + scenario->warm_up;
     size_t n = (size_t)scenario->measured;
     double *time_s = check_malloc(n * sizeof *time_s);
-    double tokens = 0, delayed = 0, hardware_flop = 0, total_s = 0, gpus = summary->gpus;
+    double tokens = 0, delayed = 0, at_peak_s = 0, total_s = 0, gpus = summary->gpus;
     double peak_flop_per_s = scenario->device.peak_flop_per_s[PRECISION_BF16];
     for (size_t i = 0; i < n; i++) {
         const struct trace_iteration *row = &measured[i].row;
@@ -135,7 +135,8 @@ static void add_rates(const struct scenario *scenario, const struct point *point
         total_s += row->time_s;
         tokens += (double)row->tokens;
         delayed += (double)row->delayed_tokens;
-        hardware_flop += row->hardware_flop;
+        at_peak_s += (row->hardware_flop - row->fp8_flop) / peak_flop_per_s;
+        at_peak_s += row->fp8_flop > 0 ? row->fp8_flop / scenario->device.peak_flop_per_s[scenario->precision] : 0;
     }
     summary->time_mean_s = gsl_stats_mean(time_s, 1, n);
     gsl_sort(time_s, 1, n);
@@ -147,7 +148,7 @@ static void add_rates(const struct scenario *scenario, const struct point *point
     summary->tokens_per_s = summary->tokens_per_s_per_gpu * gpus;
     summary->token_delay = delayed / tokens;
     summary->mfu = mfu_of(scenario, system);
-    summary->hfu = hardware_flop / (total_s * gpus * peak_flop_per_s);
+    summary->hfu = at_peak_s / (total_s * gpus);
     summary->model_flop_per_s = summary->mfu * gpus * peak_flop_per_s;
     add_operation(scenario, tokens, total_s, summary);
     free(time_s);
