@@ -8,7 +8,7 @@ import sys
 import tokenize
 
 # These tests need several modules, such as the costs on shipped devices and the shipped kernels of attention.
-TESTS_OF_NO_MODULE = {"cost_limits", "experts", "measured_attention", "measured_experts", "recompute_experts", "slimpack_plans"}
+TESTS_OF_NO_MODULE = {"cost_limits", "experts", "measured_attention", "measured_blackwell", "measured_experts", "recompute_experts", "slimpack_plans"}
 LINES_OF_A_TEST_FILE = 800
 COMMENT = re.compile(r"/\*(.*?)\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 START = re.compile(r"(Of|What|Those|That|As)\b")

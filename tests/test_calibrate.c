@@ -362,3 +362,35 @@ TEST(calibrate__takes_the_peak_of_flash2s_instructions)
     }
     measured_free(&kernels);
 }
+
+/* Rows of a machine that the column `machine` names are 1.4 times as slow. The curve is that of the others. */
+TEST(calibrate__takes_out_what_a_slower_machine_loses)
+{
+    struct device known = known_device(), like, sheet = known;
+    struct measured kernels = {0};
+    struct calibration calibration;
+    struct error err = {0};
+    char *text;
+    size_t bytes;
+    FILE *file = open_memstream(&text, &bytes);
+    fputs("kind,split,gpu,m,n,k,machine,time_ms\n", file);
+    for (double m = 512; m <= 8192; m *= 2)
+        for (double n = 1000; n < 30000; n *= 3)
+            for (double k = 512; k < 30000; k *= 5) {
+                const struct cost_gemm gemm = {1, m, n, k, 0, PRECISION_BF16, DEVICE_SEQUENTIAL};
+                double ms = 1e3 * cost_kernel_gemm_s(&known, &gemm);
+                fprintf(file, "gemm,calib,KNOWN,%g,%g,%g,,%.17g\n", m, n, k, ms);
+                fprintf(file, "gemm,calib,KNOWN,%g,%g,%g,an old box,%.17g\n", m, n, k, 1.4 * ms);
+            }
+    fclose(file);
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
+    CHECK_TRUE(measured_read(fixture_write("slow.csv", text), &kernels, &err));
+    struct sample_source source = {.kernels = &kernels, .device = &sheet};
+    CHECK_TRUE(calibrate(&source, &like, &calibration, &err));
+    CHECK_TEXT(err.text, "");
+    CHECK_CLOSE(calibration.device.gemm[PRECISION_BF16].efficiency, 0.75, 1e-3);
+    CHECK_TEXT(fit_named(&calibration, "gemm")->extra, "rows of an old box x 1.4");
+    calibration_free(&calibration);
+    measured_free(&kernels);
+    free(text);
+}

@@ -215,7 +215,7 @@ class Words(unittest.TestCase):
                 ("reliability=llama4", "there is no reliability preset 'llama4'; available: llama3"),
                 ("capacity.offers.0.reliability=nope", "'nope'; available: llama3, rsc1, rsc2, or the path of a file"),
                 ("capacity.offers.0.power=h300", "there is no power 'h300'; available: "),
-                ("price=nope", "deepseek-v3-rent, llama2-site, llama3.1-site"),
+                ("price=nope", "b200-example, deepseek-v3-rent, gb200-example, llama2-site, llama3.1-site"),
                 ("capacity.offers.0.device=h101", "there is no device 'h101'"),
                 ("platform={name: h100, nic: -1GBps}", "platform.nic: '-1GBps' is out of range; allowed: a number"),
                 ("sweep={seed: [1, 2]}", "sweep: is not allowed beside `capacity:`")):

@@ -29,7 +29,7 @@ class Validation(unittest.TestCase):
         rows = [row for row in report["rows"] if row["quantity"] == "tokens/s/GPU"]
         errors = [abs(row["predicted"] / row["measured"] - 1) for row in rows]
         self.assertEqual(errors, sorted(errors, reverse=True))
-        counted = [error for row, error in zip(rows, errors) if not row["calib"] and not {"group", "experts", "fp8"} & set(row)]
+        counted = [error for row, error in zip(rows, errors) if not row["calib"] and not {"group", "experts", "fp8", "blackwell"} & set(row)]
         (all_rows,) = [entry for entry in report["statistics"] if entry["quantity"] == "tokens/s/GPU" and
                        entry["source"] == entry["device"] == "all" and not entry["full_plan"] and
                        not entry["calib"]]
@@ -57,7 +57,7 @@ class Validation(unittest.TestCase):
         self.assertTrue(long.stdout.endswith("\n\n" + short.stdout))
         self.assertGreater(len(long.stdout.splitlines()), 5 * len(lines))
         every = [row for row in json.loads(report.stdout)["rows"] if not row["calib"]]
-        rows = [row for row in every if not {"group", "experts", "fp8"} & set(row)]
+        rows = [row for row in every if not {"group", "experts", "fp8", "blackwell"} & set(row)]
         told = {}
         of = r" \d+ of \d+"
         self.assertRegex(lines[-2], f"^fit as predicted:{of} runs,{of} of groups,{of} with fp8,{of} with experts,$")
@@ -77,13 +77,13 @@ class Validation(unittest.TestCase):
         self.assertEqual(told["all of known settings (trust A, A-)"][0], known)
         self.assertEqual(told["settings known in part (trust B)"][0], told["all"][0] - known)
         experts = [("fp8" in row, row["trust"][0], row.get("group")) for row in every if "experts" in row]
-        for name, fp8, trust, group in (("h100-sxm", False, "A", None), ("h100-sxm, trust B", False, "B", None),
-                                        ("h100-sxm, real-routing, trust B", False, "B", "real-routing"),
-                                        ("fp8, h100-sxm", True, "A", None), ("fp8, h100-sxm, trust B", True, "B", None)):
+        for name, fp8, trust, group in (("h100-sxm", False, "A", None), ("trust B", False, "B", None),
+                                        ("trust B, real-routing", False, "B", "real-routing"),
+                                        ("fp8, h100-sxm", True, "A", None), ("fp8, trust B", True, "B", None)):
             n = experts.count((fp8, trust, group))
             self.assertGreater(n, 0)
             self.assertEqual(told[f"experts, {name}"][0], n)
-        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and not name.startswith(("experts", "fp8"))}
+        groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and not name.startswith(("experts", "fp8", "blackwell"))}
         self.assertEqual(sum(groups.values()), told["all"][0])
         self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
         self.assertIn("nemo, h100-sxm", groups)
@@ -280,14 +280,16 @@ class Calibrate(unittest.TestCase):
         self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
 
     def test_shipped_rows_give_the_shipped_devices(self):
-        """The rows in model/validation give each device's file, byte for byte. docs/model.md has the command."""
+        """The rows in model/validation give each device's file, byte for byte. docs/model.md has the command. Blackwell has
+        files of its own."""
         rows = SOURCE / "model" / "validation"
         training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))
         devices = sorted((SOURCE / "model" / "gpu").glob("*.yaml"))
         self.assertGreaterEqual(len(devices), 5)
         for device in devices:
             output = SCRATCH / device.name
-            done = run("calibrate", rows / "kernels.csv", rows / "collectives.csv", "--training", training,
+            chip = "_blackwell" if re.match("g?b[23]00", device.name) else ""
+            done = run("calibrate", rows / f"kernels{chip}.csv", rows / f"collectives{chip}.csv", "--training", training,
                        "--device", device.stem, "--output", output)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(output.read_text(), device.read_text(), device.name)
@@ -295,6 +297,7 @@ class Calibrate(unittest.TestCase):
     def test_wrong_files_and_devices_are_refused(self):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
+        lone = write("lone.yaml", own.read_text().replace("like: h100-sxm", "like_collective: h200", 1))
         fast = write("fast.csv", self.HEADER + "K1,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,0.1,,\n")
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
@@ -304,6 +307,7 @@ class Calibrate(unittest.TestCase):
             ((kernels, "--device", own), 2, "kernels.csv: no row belongs to this device; a row counts if split is calib"),
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
+            ((kernels, "--device", lone), 2, "h800: like_collective: needs like; name a device there, too"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
             ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),

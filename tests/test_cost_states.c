@@ -77,6 +77,23 @@ TEST(allocator__gives_each_matrix_a_block)
     CHECK_CLOSE(cost_state_block_bytes(&setting, false, false, 1), 3 * (1 + 3) * 0.5546875 * mib, 1e-12);
 }
 
+/* h = 1856 as above. A layer has 36,050,944 parameters in matrices and 2 x 1856 in norms, and the head 32000 x 1856. */
+TEST(placeholders__are_a_tensor_of_each_shape)
+{
+    const struct model model = {.hidden = 1856,
+                                .layers = 3,
+                                .vocabulary = 32000,
+                                .kinds = {{.heads = 16, .kv_heads = 4, .ffn = 4928, .activation = MODEL_SWIGLU}}};
+    struct cost_setting setting =
+        hand_with((struct cost_setting){.model = &model, .tensor = 1, HAND_LAYERS(3)},
+                  &(struct scenario_plan){.gradient_buffers = SCENARIO_GRADIENTS_PLACEHOLDERS});
+    CHECK_CLOSE(cost_placeholder_bytes(&setting, false), 2.0 * 36054656, 1e-14);
+    CHECK_CLOSE(cost_placeholder_bytes(&setting, true), 2.0 * (36054656 + 32000 * 1856), 1e-14);
+    CHECK_TRUE(!cost_frees_gradients(&setting));
+    setting.gradient_buffers = SCENARIO_GRADIENTS_KEPT;
+    CHECK_TRUE(cost_placeholder_bytes(&setting, true) == 0);
+}
+
 /* 100 parameters over 4 ranks take 2 + 4 + 12/4 bytes. bf16 gradients take 2 bytes less. Sharded gradients take (2 +
  * 12)/4. Sharded weights, too, have no bf16 copy and a gradient in fp32 however it was reduced, 16/4. Unsharded bf16
  * gradients take 2 + 2 + 12. Embedding, head and last norm have 2 x 4 x 16/2 + 4 = 68 parameters. zero3 has their

@@ -88,8 +88,10 @@ class Lists(unittest.TestCase):
                 self.assertEqual(set(filter(None, own.get(name, "").split(", "))), measured)
         self.assertEqual({name: row["curves of kernels and links"] for name, row in rows.items()},
                          {"a100-40g": "of a100-80g, another chip", "a100-80g": "of h100-sxm, another chip",
-                          "h100-96g": "of h100-sxm, same chip", "h100-sxm": "measured", "h200": "of h100-sxm, same chip",
-                          "h800": "of h100-sxm, same chip"})
+                          "b200": "of gb200, another chip", "b200-simumax": "of b200, another chip", "b300": "of gb300, another chip", "gb200": "of h100-sxm, b200, another chip",
+                          "gb300": "of gb200, another chip", "h100-96g": "of h100-sxm, same chip", "h100-nvl": "of h100-sxm, same chip",
+                          "h100-pcie": "of h100-sxm, another chip", "h100-sxm": "measured", "h20": "of h100-sxm, another chip",
+                          "h200": "of h100-sxm, same chip", "h800": "of h100-sxm, same chip"})
 
     def test_list_platforms__says_nodes_and_links(self):
         for name, row in self.table("platforms").items():
@@ -97,6 +99,9 @@ class Lists(unittest.TestCase):
             self.assertEqual(row["nodes x GPUs"], f"{keys['nodes']} x {keys['gpus_per_node']}")
             self.assertEqual((row["NVLink [GB/s]"] + "GBps", row["NIC [Gb/s]"] + "Gbps"), (keys["nvlink"], keys["nic"]))
             self.assertTrue(row["topology"].startswith(keys["topology"]))
+        self.assertIn("nodes joined by NVLink:\n  gb200-nvl64: 64 GPUs, 16 nodes\n  gb200-nvl72: 72 GPUs, 18 nodes\n", run("list", "platforms").stdout)
+        domains = {row["platform"]: row["nvlink_domain"] for row in json.loads(run("list", "platforms", "--json").stdout)["rows"]}
+        self.assertEqual((domains["h100"], domains["gb300-nvl72"]), (8, 72))
 
     def test_list_lengths__has_the_means_of_the_data(self):
         """Notes have the mean of each table. One of 40 quantiles has that of its data within 1%."""

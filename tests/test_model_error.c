@@ -15,7 +15,8 @@ static const char numbers[] =
     "varying: {rows: 12, sources: 3, bias: 0.2, between: 0.06, within: 0.1, deviation: 0.08}\n"
     "fp8: {rows: 20, sources: 3, bias: 0.05, between: 0, within: 0.02, deviation: 0.04}\n"
     "experts: {rows: 9, sources: 2, bias: 0.1, between: 0.05, within: 0.1, deviation: 0.12}\n"
-    "experts_fp8: {rows: 7, sources: 2, bias: 0.07, between: 0, within: 0.1, deviation: 0.04}\n";
+    "experts_fp8: {rows: 7, sources: 2, bias: 0.07, between: 0, within: 0.1, deviation: 0.04}\n"
+    "blackwell: {rows: 8, sources: 2, bias: 0.02, between: 0.1, within: 0.05, deviation: 0.15}\n";
 static const char range[] =
     "source: a test\ndevices: h100-sxm h800\nframeworks: nemo\nsystems: best-fit\n"
     "gpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n"
@@ -24,13 +25,15 @@ static const char range[] =
     "experts: {devices: h100-sxm, frameworks: nemo, systems: best-fit, windows: true, gpus: 8, "
     "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 64, top_k: 4, ep: 8}\n"
     "experts_fp8: {precisions: fp8-tensor, devices: h100-sxm, frameworks: nemo, systems: best-fit, gpus: 8, "
-    "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 8, top_k: 2, ep: 8}\n";
+    "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 8, top_k: 2, ep: 8}\n"
+    "blackwell: {precisions: bf16 mxfp8, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 8, "
+    "tp: 4, pp: 2, vpp: 1, cp: 2, context: 8192}\n";
 
 /** Write both files to a data folder and look the error of a scenario up. */
 static bool look_up(const char *errors, int32_t sharding, const struct scenario *scenario, int64_t cp,
                     struct model_error *error, struct error *err)
 {
-    char *folder = strdup(fixture_data("model_error")), text[1200];
+    char *folder = strdup(fixture_data("model_error")), text[1600];
     snprintf(text, sizeof text, "source: a test\n%sheld: {p5_to_p95: 0.9}\nerrors: [{source: a, rows: 30}]\n", errors);
     fixture_write("model_error/model/model_error.yaml", text);
     snprintf(text, sizeof text, "%svarying_lengths: zero2 zero3\n", range);
@@ -86,6 +89,25 @@ TEST(model_error__of_fp8_is_that_of_its_runs)
         CHECK_CLOSE(error.bias, 0.05, 1e-15);
         CHECK_CLOSE(error.deviation, sqrt(0.0016 + 0.0009 * cases[i].n_wider), 1e-15);
         CHECK_TRUE(strncmp(error.basis, "20 measured runs of 3 sources in fp8", 36) == 0);
+    }
+}
+
+/* Dense runs on Blackwell have errors of their own, whatever their format. 0.15^2 + n 0.1^2. */
+TEST(model_error__of_blackwell_is_that_of_its_runs)
+{
+    static const struct {
+        const char *device;
+        enum precision precision;
+        int32_t n_wider;
+    } cases[] = {{"gb200", PRECISION_BF16, 0}, {"gb200", PRECISION_MXFP8, 0}, {"b300", PRECISION_FP8_BLOCK, 2}};
+    for (int i = 0; i < 3; i++) {
+        struct scenario scenario = scenario_of("nemo", cases[i].device, "fixed", 4096);
+        scenario.device.compute_capability = 10.3;
+        scenario.precision = (int32_t)cases[i].precision;
+        struct model_error error = error_of(&scenario, 2);
+        CHECK_EQUAL(error.n_wider, cases[i].n_wider);
+        CHECK_CLOSE(error.deviation, sqrt(0.0225 + 0.01 * cases[i].n_wider), 1e-15);
+        CHECK_TRUE(strncmp(error.basis, "8 measured runs of 2 sources on Blackwell", 41) == 0);
     }
 }
 

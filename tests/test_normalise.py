@@ -166,7 +166,7 @@ class Normalise(unittest.TestCase):
         rows = self.rows(*({"id": name, name: ""} for name in lacks), {"id": "nodes", "n_gpus": "12", "tp": "1", "pp": "3"},
                          {"id": "batch", "n_microbatch": "5"})
         self.assertEqual({row["id"]: row["skip"] for row in rows},
-                         lacks | {"nodes": "n_gpus are not whole nodes of 8", "batch": "n_microbatch is not gbs / (mbs x dp)"})
+                         lacks | {"nodes": "n_gpus are not whole nodes", "batch": "n_microbatch is not gbs / (mbs x dp)"})
 
     def test_scenario_rows__of_a_normalised_table_stay_as_they_are(self):
         path = write("mixed.csv", normalise(table({})).stdout)

@@ -64,7 +64,7 @@ class Energy(unittest.TestCase):
             self.assertIsNone(system["kg_co2_per_1t_tokens"])
 
     def test_price__wrong_keys_are_one_sentence(self):
-        for value, message in (("power=nosuch", "power: there is no power 'nosuch'; available: b200, h100, h200, h800"),
+        for value, message in (("power=nosuch", "power: there is no power 'nosuch'; available: b200, b300, gb200, gb300, h100, h100-nvl, h100-pcie, h20, h200, h800"),
                                ("power=none.yaml", "none.yaml: cannot be read: No such file or directory"),
                                ("price=none.yaml", "none.yaml: cannot be read: No such file or directory"),
                                ("price.usd_per_gpu_hour=0", "price.usd_per_gpu_hour: '0' is out of range; allowed: "),

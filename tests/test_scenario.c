@@ -270,8 +270,8 @@ static const struct {
      "run.yaml:1:8: model: there is no model 'dbrx-base'; this mixture of experts has no file here; allowed: its "
      "config.json, if its type is in model/huggingface.yaml, or a file of your own with `experts:` (`slimsim help "
      "own-model`)"},
-    {"device: h800", "device: b200",
-     "run.yaml:2:9: device: there is no device 'b200'; it has no measured curves here; `slimsim help own-device` says "
+    {"device: h800", "device: b100",
+     "run.yaml:2:9: device: there is no device 'b100'; it has no measured curves here; `slimsim help own-device` says "
      "how "
      "to describe or measure one; available: "},
     {"device: h800", "device: x100", "run.yaml:2:9: device: there is no device 'x100'; available: "},

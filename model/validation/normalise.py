@@ -38,7 +38,7 @@ COLUMNS = ("column", "text", "framework", "when", "keys", "assumed", "skip")  # 
 ALIASES = {"attn_backend": "attn_kernel"}
 REMARKS = ("notes", "source")  # a part of them that no line knows is a remark
 SIZES = ("hidden", "layers", "heads", "kv_groups", "ffn", "vocab", "activation")
-NODE_GPUS = 8
+NODE_GPUS = {"GB200": 4, "GB300": 4}  # others have 8
 FRAMEWORKS = pathlib.Path(__file__).resolve().parent.parent / "framework"
 NUMBER = r"\d+(?:\.\d+)?"
 CONDITION = re.compile(r"([\w.]+)([=>])(\S*)")
@@ -165,7 +165,7 @@ class Row:
         return ""
 
     def fill_degrees(self):
-        """n_gpus = tp x pp x cp x dp; nodes of 8 GPUs."""
+        """n_gpus = tp x pp x cp x dp; nodes of 8 GPUs, or of 4."""
         n, degrees = self.number("n_gpus"), {name: self.number(name) for name in ("tp", "pp", "cp", "dp")}
         degrees["cp"] = degrees["cp"] or 1
         if degrees["dp"] == n and not degrees["pp"]:
@@ -179,8 +179,9 @@ class Row:
         self.raw.update({name: str(degree) for name, degree in degrees.items() if degree})
         self.keys.update({f"plan.{name}": degrees[name] for name in ("tp", "pp", "dp") if degrees[name]})
         if n:
-            self.keys["platform.gpus_per_node"] = min(n, NODE_GPUS)
-            self.keys["platform.nodes"] = n // min(n, NODE_GPUS)
+            each = min(n, NODE_GPUS.get(self.raw.get("gpu"), 8))
+            self.keys["platform.gpus_per_node"] = each
+            self.keys["platform.nodes"] = n // each
             self.raw["nodes"] = str(self.keys["platform.nodes"])
 
     def apply(self, line, numbers):
@@ -263,7 +264,7 @@ class Row:
             if not self.keys[key]:
                 self.refuse(f"{column} is missing")
         if self.keys.get("platform.nodes", 0) * self.keys.get("platform.gpus_per_node", 0) != self.number("n_gpus"):
-            self.refuse("n_gpus are not whole nodes of 8")
+            self.refuse("n_gpus are not whole nodes")
         if not any(self.raw.get(name) for name in ("value_bytes", "value_ms", "fitted", "tps_per_gpu", "tokens_per_s",
                                                    "step_time_s")) and not (
                 self.raw.get("tflops_per_gpu") and "flops_formula" in self.keys):

@@ -68,7 +68,7 @@ static void add_expert_ranks(struct listing *listing, double factor)
 static void add_assumptions(struct listing *listing)
 {
     const struct scenario *scenario = listing->scenario;
-    bool kernels = scenario->device.own_curves || attention_choice_is_scaled(scenario);
+    bool kernels = attention_choice_is_own(scenario) || attention_choice_is_scaled(scenario);
     for (enum assumption i = kernels ? ASSUME_ATTENTION : ASSUME_DP_OVERLAP; i < ASSUME_KERNELS; i++)
         if (model_has_experts(&scenario->model) || (i != ASSUME_DISPATCHER && i != ASSUME_EP_OVERLAP))
             add_assumption(listing, i);

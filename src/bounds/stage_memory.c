@@ -70,7 +70,8 @@ struct stage_memory stage_memory_of(const struct cost_setting *setting, const st
     struct stage_memory memory = {
         .states_bytes = cost_of_stage(cost_state_bytes, &rank_setting, parameters, shards) +
                         cost_state_block_bytes(&rank_setting, first, last, shards) +
-                        cost_cast_weight_bytes(&rank_setting) + cost_reduce_bucket_bytes(&stage_setting),
+                        cost_cast_weight_bytes(&rank_setting) + cost_placeholder_bytes(&rank_setting, last) +
+                        cost_reduce_bucket_bytes(&stage_setting),
         .gradients_bytes = cost_frees_gradients(&stage_setting)
                                ? cost_of_stage(cost_gradient_state_bytes, &rank_setting, parameters, shards)
                                : 0,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cost/attention_choice.h"
 #include "scenario/assumption.h"
 
 enum { VALUE_BYTES = 64 };
@@ -92,7 +93,8 @@ static void list_searched(struct listing *listing)
     if (scenario->memory_limit < 1)
         add_key(listing, "all memory usable", true, "memory_limit", "1");
     add_assumption(listing, "global ", ASSUME_BATCH, 1);
-    if (!isnan(listing->candidate->flash2) || (scenario->device.own_curves && scenario->attention != DEVICE_FLASH2))
+    if (!isnan(listing->candidate->flash2) ||
+        (attention_choice_is_own(scenario) && scenario->attention != DEVICE_FLASH2))
         add_key(listing, "attention flash2", false, "attention", "flash2");
     add_assumption(listing, "", ASSUME_LENGTHS, 0);
     if (!model_has_experts(&scenario->model))

@@ -247,6 +247,23 @@ static bool check_named_rows(const struct device *device, const struct device *l
                      device->name, device->rows, like->name);
 }
 
+/** Read the device under `like`, with the collectives of like_collective. */
+static bool read_like(const struct device *device, struct device *like, struct error *err)
+{
+    struct device other;
+    if (device->like[0] == '\0')
+        return device->like_collective[0] == '\0' ||
+               error_set(err, "%s: like_collective: needs like; name a device there, too", device->name);
+    if (!device_read(scenario_data_dir(), device->like, like, err))
+        return false;
+    if (device->like_collective[0] == '\0')
+        return true;
+    if (!device_read(scenario_data_dir(), device->like_collective, &other, err))
+        return false;
+    memcpy(like->collective, other.collective, sizeof like->collective);
+    return true;
+}
+
 static bool run(const struct arguments *arguments, const struct measured *kernels, const struct measured *collectives,
                 struct error *err)
 {
@@ -258,7 +275,7 @@ static bool run(const struct arguments *arguments, const struct measured *kernel
     bool ok = read_runs(arguments->training, &runs, err) &&
               device_read_sheet(scenario_data_dir(), arguments->device, &device, path, err) &&
               (arguments->output == NULL || may_write(arguments->output, path, err)) &&
-              (device.like[0] == '\0' || device_read(scenario_data_dir(), device.like, &like, err)) &&
+              read_like(&device, &like, err) &&
               check_named_rows(&device, device.like[0] != '\0' ? &like : NULL, arguments->kernels, err) &&
               (sheet = contents(path, err)) != NULL &&
               calibrate(&source, device.like[0] != '\0' ? &like : NULL, &calibration, err) &&

@@ -226,8 +226,15 @@ static bool add_platform(const char *name, struct listing *listing, struct error
     add_number(listing, "pcie_bytes_per_s", "PCIe [GB/s]", keys.pcie_bytes_per_s, giga, 0);
     add_number(listing, "host_memory_bytes", "host [GB]", keys.host_memory_bytes, giga, 0);
     schema_choice_name(PLATFORM_TOPOLOGIES, keys.topology, word);
-    snprintf(text, sizeof text, "%s, %lld nodes a leaf", word, (long long)keys.leaf);
+    snprintf(text, sizeof text, "%s, leaf of %lld", word, (long long)keys.leaf);
     add_text(listing, "topology", "topology", text);
+    int64_t domain = keys.nvlink_domain > 0 ? keys.nvlink_domain : keys.gpus_per_node;
+    json_object_set_new(listing->row, "nvlink_domain", json_integer(domain));
+    *text = '\0';
+    if (domain != keys.gpus_per_node)
+        snprintf(text, sizeof text, "%lld GPUs, %lld nodes", (long long)domain,
+                 (long long)(domain / keys.gpus_per_node));
+    json_object_set_new(listing->row, "joined_nodes", json_string(text));
     return true;
 }
 
@@ -454,7 +461,15 @@ static const struct {
     {"systems", NULL, NULL, NULL},
     {"keys", NULL, NULL, NULL},
 };
-enum { N_LISTS = sizeof lists / sizeof *lists, MODELS = 0, DEVICES = 1, FRAMEWORKS = 3, SYSTEMS = 5, KEYS };
+enum {
+    N_LISTS = sizeof lists / sizeof *lists,
+    MODELS = 0,
+    DEVICES = 1,
+    PLATFORMS = 2,
+    FRAMEWORKS = 3,
+    SYSTEMS = 5,
+    KEYS
+};
 
 int list_find(const char *name)
 {
@@ -482,6 +497,8 @@ bool list_print(int which, bool json, struct error *err)
             print_below(&listing, "model", "kinds", "windows, experts and kinds of layers, by model");
         if (which == DEVICES)
             print_below(&listing, "device", "own_curves", "own curves beside copied ones");
+        if (which == PLATFORMS)
+            print_below(&listing, "platform", "joined_nodes", "nodes joined by NVLink");
         if (which == FRAMEWORKS)
             print_frameworks(&listing);
         if (which == SYSTEMS)

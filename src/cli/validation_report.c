@@ -268,7 +268,8 @@ static void print_misjudged(const struct validate *validate, enum part part, boo
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
 static void print_fits(const struct validate *validate, enum part part)
 {
-    static const char *const of[N_PARTS] = {"", " of groups", " with fp8", " with experts", " with experts in fp8"};
+    static const char *const of[N_PARTS] = {
+        "", " of groups", " with fp8", " with experts", " with experts in fp8", " on Blackwell"};
     struct validate_outcomes outcomes = part >= PART_KINDS
                                             ? validate_outcomes_of_kind(validate, part - PART_KINDS + VALIDATE_FP8)
                                             : validate_outcomes_of(validate, part == PART_GROUPS ? "" : NULL);
@@ -509,6 +510,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .quantity = (int32_t)row->quantity,
             .experts = has_experts(row),
             .fp8 = has_fp8(row),
+            .blackwell = row->kind == VALIDATE_BLACKWELL,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
             .only_beside_pair = row->ratio_only,

@@ -41,8 +41,8 @@ static int32_t part_of(struct part *parts, int32_t *n_parts, const struct valida
 {
     char name[NAME] = "settings known in part (trust B)";
     if (row->kind != VALIDATE_DENSE)
-        snprintf(name, sizeof name, "%s, %.15s%s%.12s%s", validate_kind_names[row->kind], row->device,
-                 *row->group != '\0' ? ", " : "", row->group, row->trust[0] == 'A' ? "" : ", trust B");
+        snprintf(name, sizeof name, "%s, %.15s%s%.12s", validate_kind_names[row->kind],
+                 row->trust[0] == 'A' ? row->device : "trust B", *row->group != '\0' ? ", " : "", row->group);
     else if (row->trust[0] == 'A')
         snprintf(name, sizeof name, "%.22s, %.15s", *row->framework != '\0' ? row->framework : "no framework named",
                  row->device);
@@ -99,6 +99,8 @@ static void add_throughput(struct text_table *table, const struct validate *vali
     add_line(table, validate, "all", (struct validate_group){0});
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++)
         add_parts(table, validate, kind);
+    add_line(table, validate, "blackwell: max_memory_allocated",
+             (struct validate_group){.quantity = VALIDATE_ALLOCATED, .kind = VALIDATE_BLACKWELL});
 }
 
 /** Add the errors of throughput of all groups. If every row names one, add those of each before, in the order of their
@@ -167,7 +169,7 @@ void validation_print_summary(const struct validate *validate)
     print_fits(",", validate_outcomes_of(validate, ""), " of groups");
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
         char name[NAME];
-        snprintf(name, sizeof name, " with %s", validate_kind_names[kind]);
+        snprintf(name, sizeof name, " %s %s", kind == VALIDATE_BLACKWELL ? "on" : "with", validate_kind_names[kind]);
         print_fits(kind == VALIDATE_EXPERTS_FP8 ? ",\n " : ",", validate_outcomes_of_kind(validate, kind), name);
     }
     bool broken = validate_outcomes_of_kind(validate, VALIDATE_EXPERTS_FP8).n > 0; /* 100 columns hold no more */

@@ -26,14 +26,21 @@ enum device_attention attention_choice_fastest(const struct device *device, cons
     enum device_attention fastest = DEVICE_FLASH2;
     bool all = device->own_curves || device->compute_capability >= ATTENTION_CHOICE_CAPABILITY;
     for (enum device_attention kernel = 0; all && kernel < DEVICE_N_CURVES; kernel++)
-        if (seconds[kernel] < seconds[fastest])
+        if (seconds[kernel] < seconds[fastest] && device_has_attention(device, kernel))
             fastest = kernel;
     return fastest;
 }
 
+bool attention_choice_is_own(const struct scenario *scenario)
+{
+    const struct device *device = &scenario->device;
+    return device->own_curves ||
+           (scenario->attention < DEVICE_N_CURVES && device->attention_rows[scenario->attention].own);
+}
+
 bool attention_choice_is_scaled(const struct scenario *scenario)
 {
-    return !scenario->device.own_curves && scenario->attention != DEVICE_FLASH2 &&
+    return !attention_choice_is_own(scenario) && scenario->attention != DEVICE_FLASH2 &&
            scenario->attention == (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
 }
 

@@ -26,9 +26,13 @@ void attention_choice_seconds(const struct model *model, const struct device *de
  * 1. All kernels count if their curves were measured on the device's chip.
  * 2. All count with curves of another chip, too, from ATTENTION_CHOICE_CAPABILITY on. A curve is a share of the peak,
  *    so it scales with the chip's peak.
- * 3. An older chip has flash2 only.
+ * 3. Kernels that device_has_attention leaves out do not count.
+ * 4. An older chip has flash2 only.
  */
 enum device_attention attention_choice_fastest(const struct device *device, const double seconds[DEVICE_N_CURVES]);
+
+/** Return whether the kernel's curves were measured on the device's chip. */
+bool attention_choice_is_own(const struct scenario *scenario);
 
 /** Return whether the kernel is that which `fastest` chooses by curves of another chip, and it is not flash2. Its rate
  * may then be anything down to that of flash2. The choice has been resolved. */

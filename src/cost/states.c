@@ -42,6 +42,14 @@ double cost_cast_weight_bytes(const struct cost_setting *setting)
                : (cost_fp8_copies(setting) - replaced) * cost_layers_parameters(setting);
 }
 
+double cost_placeholder_bytes(const struct cost_setting *setting, bool last)
+{
+    double head = last ? (double)setting->model->hidden * model_vocabulary_share(setting->model, setting->tensor) : 0;
+    return setting->gradient_buffers == SCENARIO_GRADIENTS_PLACEHOLDERS
+               ? cost_precisions(setting).weight * (cost_largest_layer_parameters(setting) + head)
+               : 0;
+}
+
 double cost_gathered_parameter_bytes(const struct cost_setting *setting, double parameters)
 {
     double half = cost_precisions(setting).weight, saved = half - precision_bytes(PRECISION_FP8_TENSOR);

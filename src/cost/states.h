@@ -127,6 +127,10 @@ double cost_host_optimizer_s(const struct cost_setting *setting, double paramete
  * gathers and keeps no copy. */
 double cost_cast_weight_bytes(const struct cost_setting *setting);
 
+/** Return the bytes of the bf16 tensors that autograd takes for gradients of weights, if gradient_buffers says so. A
+ * rank has one of each shape: those of its largest layer, and that of the head on the last stage. */
+double cost_placeholder_bytes(const struct cost_setting *setting, bool last);
+
 /** Return the seconds in which a rank casts its layers' weights once a step [s]. From weights that were gathered in fp8
  * it makes the transposed copy. zero3 casts in each pass (cost/shards.h), so it is 0 here. */
 double cost_cast_weights_s(const struct cost_setting *setting);

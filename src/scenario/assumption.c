@@ -18,7 +18,8 @@ const struct assumption_row assumptions[ASSUME_N] = {
 
 bool assumption_allows(const struct scenario *scenario, enum assumption choice, int32_t value)
 {
-    return (choice != ASSUME_DISPATCHER || scenario_has_dispatcher(&scenario->device, value)) &&
+    return (choice != ASSUME_ATTENTION || device_has_attention(&scenario->device, (enum device_attention)value)) &&
+           (choice != ASSUME_DISPATCHER || scenario_has_dispatcher(&scenario->device, value)) &&
            (choice != ASSUME_PRECISION || scenario_has_precision(scenario, value));
 }
 

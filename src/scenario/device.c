@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "scenario/device.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -90,6 +91,8 @@ static const struct schema_key sheet[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the numbers", FIELD(source)},
     REAL("peak_flop_per_s", "flop/s", 1e9, 1e18, "peak of dense bf16", peak_flop_per_s[PRECISION_BF16]),
     KEY("fp8_flop_per_s", "flop/s", 0, 1e18, "0", "peak of dense fp8; 0: the device has none", fp8_flop_per_s),
+    KEY("mxfp8", "-", 0, 1, "0",
+        "rate of GEMMs in mxfp8 over that in fp8-tensor, from which its curve is made; 0: none", mxfp8),
     REAL("hbm_bytes_per_s", "bytes/s", 1e9, 1e15, "bandwidth of the GPU's memory", hbm_bytes_per_s),
     KEY("nvlink_bytes_per_s", "bytes/s", 0, 1e15, "0",
         "bandwidth of one direction, for platforms that give none; 0: unknown", nvlink_bytes_per_s),
@@ -110,6 +113,9 @@ static const struct schema_key sheet[] = {
      "words in the column gpu of its measurements; word@bandwidth: rows of the same chip with other memory",
      FIELD(rows)},
     {"like", SCHEMA_WORD, "-", 0, 0, "", NULL, "device whose curves replace missing rows", FIELD(like)},
+    {"like_collective", SCHEMA_WORD, "-", 0, 0, "", NULL,
+     "device whose curves of collectives over NVLink replace missing rows; \"\": that of the device under like",
+     FIELD(like_collective)},
     KEY("node.nic", "bytes/s", 0, 1e15, "0",
         "bandwidth of a GPU's NIC in one direction, for platforms that give none; 0: unknown", node_nic_bytes_per_s),
     KEY("node.pcie", "bytes/s", 0, 1e15, "0",
@@ -254,9 +260,10 @@ static bool same_chip(const struct device *device, const struct device *like)
            (device->tensor_flop_per_clock <= 0 || like->tensor_flop_per_clock == device->tensor_flop_per_clock);
 }
 
+enum { MOST_STEPS = 8 }; /* of `like`; a device may name itself */
+
 void device_follow_like(const char *data_dir, struct device *device)
 {
-    enum { MOST_STEPS = 8 }; /* a device may name itself */
     struct device like = *device;
     device->own_curves = true;
     strcpy(device->curves_of, device->name);
@@ -272,6 +279,56 @@ void device_follow_like(const char *data_dir, struct device *device)
         strcpy(device->curves_of, like.name);
     }
     device->own_curves = device->own_curves && *like.like == '\0';
+}
+
+/** Return whether a device's file says that rows of its own determine the forward curve of an attention kernel. */
+static bool has_attention_rows(const struct document *document, int32_t kernel)
+{
+    static const char *const names[] = {"attention.flash2.forward", "attention.flash3.forward",
+                                        "attention.cudnn.forward"};
+    int32_t fit = document_find(document, 0, "fit");
+    for (int32_t at = fit < 0 ? -1 : document->node[fit].child; at >= 0; at = document->node[at].next)
+        if (strcmp(document->node[at].key, names[kernel]) == 0)
+            return document_find(document, at, "copied_from") < 0;
+    return false;
+}
+
+/** Fill in where attention's curves come from, once device_follow_like is done. If no file of `like` says it, they are
+ * those of its last device. */
+static void follow_attention(const char *data_dir, const struct document *document, struct device *device)
+{
+    bool found[DEVICE_N_CURVES] = {false};
+    struct device from = *device;
+    struct document other = {0};
+    for (int i = 0;; i++) {
+        for (int32_t kernel = 0; kernel < DEVICE_N_CURVES; kernel++) {
+            struct device_attention_rows *rows = &device->attention_rows[kernel];
+            if (found[kernel])
+                continue;
+            found[kernel] = has_attention_rows(i == 0 ? document : &other, kernel);
+            strcpy(rows->device, from.name);
+            rows->own = i == 0 || same_chip(device, &from);
+            rows->generation = floor(device->compute_capability) == floor(from.compute_capability);
+        }
+        document_free(&other);
+        char path[1024], name[sizeof from.like];
+        struct error unknown = {0};
+        strcpy(name, from.like);
+        if (i == MOST_STEPS || *name == '\0' || !device_read_sheet(data_dir, name, &from, path, &unknown) ||
+            !document_read(path, &other, &unknown))
+            break;
+        if (from.compute_capability <= 0)
+            device_follow_like(data_dir, &from);
+    }
+    document_free(&other);
+}
+
+bool device_has_attention(const struct device *device, enum device_attention kernel)
+{
+    bool any = false;
+    for (int32_t i = 0; i < DEVICE_N_CURVES; i++)
+        any = any || device->attention_rows[i].generation;
+    return !any || kernel == DEVICE_FLASH2 || kernel >= DEVICE_N_CURVES || device->attention_rows[kernel].generation;
 }
 
 /** Check that a device has curves. Otherwise one sentence says so, instead of one sentence for each curve. */
@@ -299,11 +356,14 @@ bool device_read(const char *data_dir, const char *name, struct device *device, 
     struct document document = {0};
     bool ok = document_read(path, &document, err) && has_curves(name, &document, err) &&
               schema_read(&document, 0, keys, N_KEYS, documentation, device, err);
+    if (ok) {
+        device_follow_like(data_dir, device);
+        follow_attention(data_dir, &document, device);
+    }
     document_free(&document);
     if (!ok)
         return false;
     share_peak(device);
-    device_follow_like(data_dir, device);
     const double held[] = {device->training.collective_multiprocessors, device->training.node_multiprocessors};
     for (int i = 0; i < 2; i++)
         if (device->multiprocessors > 0 && held[i] >= (double)device->multiprocessors)

@@ -194,6 +194,12 @@ struct device_dispatch {
     double latency_s, nvlink, nodes_latency_s, forward;
 };
 
+/** Where an attention kernel's curves come from. */
+struct device_attention_rows {
+    char device[64];      /* device whose rows the forward curve was fitted to */
+    bool own, generation; /* on the same chip; on one whose compute capability has the same whole part */
+};
+
 /** Kernels and links of experts. Shares of links are 0 if they were not measured. */
 struct device_experts {
     struct device_expert_curve gemm[DEVICE_N_EXPERT_GEMMS]; /* sequential: all 0 */
@@ -208,6 +214,7 @@ struct device {
     char source[512];
     double peak_flop_per_s[PRECISION_N_GEMM]; /* dense, of each precision */
     double fp8_flop_per_s;                    /* as in the data sheet, dense; 0: the device has none */
+    double mxfp8; /* rate of GEMMs in mxfp8 over that in fp8-tensor, from which its curve is made; 0: none */
     double hbm_bytes_per_s;
     double nvlink_bytes_per_s;    /* of one direction, as in the data sheet; 0: unknown. A platform has the links' own
                                      values */
@@ -219,10 +226,12 @@ struct device {
     int64_t multiprocessors;      /* 0: work divides evenly, so there are no waves and tails */
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
-    char power[64]; /* power of its nodes, a name of model/power; "": unknown */
-    double compute_capability;   /* of NVIDIA's chips, 9.0; 0: that of `like` */
-    bool own_curves;             /* the curves were measured on its chip; device_follow_like fills in these two */
-    char curves_of[64];          /* device at the end of `like`, which was measured */
+    char like_collective[64];  /* device whose collectives inside a domain do; "": that of `like` */
+    char power[64];            /* power of its nodes, a name of model/power; "": unknown */
+    double compute_capability; /* of NVIDIA's chips, 9.0; 0: that of `like` */
+    bool own_curves;           /* the curves were measured on its chip; device_follow_like fills in these two */
+    char curves_of[64];        /* device at the end of `like`, which was measured */
+    struct device_attention_rows attention_rows[DEVICE_N_CURVES]; /* device_read fills them in */
     double node_nic_bytes_per_s; /* these four are defaults of a platform; each 0: unknown */
     double node_pcie_bytes_per_s;
     double node_numa_bytes_per_s;
@@ -256,6 +265,18 @@ bool device_read_sheet(const char *data_dir, const char *name, struct device *de
  * curves_of, own_curves. The curves are its own if each device on the way has its chip.
  */
 void device_follow_like(const char *data_dir, struct device *device);
+
+/** Return whether a device's chip is NVIDIA's Blackwell or later. */
+static inline bool device_is_blackwell(const struct device *device)
+{
+    return device->compute_capability >= 10;
+}
+
+/**
+ * Return whether a kernel of attention is among those of the device. If one was measured on the chip's generation, only
+ * such kernels are, and flash2. So Blackwell has cuDNN's and not flash-attention 3, which does not run there.
+ */
+bool device_has_attention(const struct device *device, enum device_attention kernel);
 
 /** Write the curves as YAML lines that device_read reads. */
 void device_write_curves(FILE *file, const struct device *device);

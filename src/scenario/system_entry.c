@@ -124,9 +124,10 @@ const struct schema_key system_entry_keys[] = {
      "DeepSpeed's communication_data_type); only bytes on links depend on it, since conversions and their buffer are "
      "left out",
      SYSTEM(plan.reduce_precision)},
-    {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed",
+    {"plan.gradient_buffers", SCHEMA_CHOICE, "-", 0, 0, framework_value, "kept|freed|placeholders",
      "kept: memory holds gradients all the time (Megatron-LM's buffers); freed: memory holds them from a step's first "
-     "backward pass to the end of the optimizer (PyTorch's zero_grad, FSDP)",
+     "backward pass to the end of the optimizer (PyTorch's zero_grad, FSDP); placeholders: kept, and autograd gets a "
+     "bf16 tensor for each shape of a weight, which no kernel fills (Transformer Engine's get_dummy_wgrad)",
      SYSTEM(plan.gradient_buffers)},
     {"plan.reduce_bucket", SCHEMA_INT, "elements", 0, 1 << 30, framework_value, NULL,
      "elements of the buffer through which gradients are reduced (DeepSpeed's reduce_bucket_size); two of them with "

@@ -58,8 +58,9 @@ enum scenario_reduce_precision { SCENARIO_REDUCE_SAME, SCENARIO_REDUCE_BF16, SCE
 enum scenario_prefetch { SCENARIO_BACKWARD_PRE, SCENARIO_BACKWARD_POST };
 /** FSDP2's embedding, and its last norm with the head: gathered with the root, or each a unit of its own. */
 enum scenario_ends { SCENARIO_ENDS_ROOT, SCENARIO_ENDS_OWN };
-/** The time when memory holds main gradients: always, or only from the first backward to the optimizer's end. */
-enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED };
+/** The time when memory holds main gradients: always, or only from the first backward to the optimizer's end.
+ * Placeholders: always, and a tensor of each shape of a weight. */
+enum scenario_gradient_buffers { SCENARIO_GRADIENTS_KEPT, SCENARIO_GRADIENTS_FREED, SCENARIO_GRADIENTS_PLACEHOLDERS };
 /** Whether FSDP frees gathered parameters behind a forward. By default it does with one stage only (torchtitan). */
 enum scenario_reshard { SCENARIO_RESHARD_DEFAULT, SCENARIO_RESHARD_ALWAYS, SCENARIO_RESHARD_NEVER };
 /** Precision of the main copy of the parameters, which the optimizer updates. fp16 also is Megatron-LM's 16-bit

@@ -68,7 +68,15 @@ static bool print_attention_choice(const struct scenario *scenario, char line[AS
     }
     if (scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, seconds))
         return false;
-    if (!scenario->device.own_curves && !attention_choice_is_scaled(scenario)) {
+    const struct device_attention_rows *rows = &scenario->device.attention_rows[scenario->attention];
+    if (!scenario->device.own_curves && rows->generation && scenario->attention != DEVICE_FLASH2) {
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "attention %s is the choice of `fastest`: it was measured on %s, which is of the generation of %s%s",
+                 name[scenario->attention], rows->device, scenario->device.name,
+                 rows->own ? "" : ", and is scaled to the peak");
+        return true;
+    }
+    if (!attention_choice_is_own(scenario) && !attention_choice_is_scaled(scenario)) {
         snprintf(line, ASSUMPTIONS_SIZE,
                  "attention %s is the choice of `fastest`, since device %s has no attention curves of its own chip",
                  name[scenario->attention], scenario->device.name);
@@ -391,10 +399,16 @@ bool assumptions_unlike_nvlink(const struct platform *platform, const struct dev
 
 bool assumptions_copied_curves(const struct device *device, char line[ASSUMPTIONS_SIZE])
 {
-    snprintf(line, ASSUMPTIONS_SIZE,
-             device->own_curves ? "%s has the curves of %s, the same chip"
-                                : "%s has curves of %s where none was measured, some of another chip: less sure",
-             device->name, device->like);
+    if (device->own_curves || strcmp(device->like, device->curves_of) == 0)
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 device->own_curves ? "%s has the curves of %s, the same chip"
+                                    : "%s has curves of %s where none was measured, some of another chip: less sure",
+                 device->name, device->like);
+    else
+        snprintf(line, ASSUMPTIONS_SIZE,
+                 "%s has curves of %s where none was measured, and of %s where %s has none, some of another chip: less "
+                 "sure",
+                 device->name, device->like, device->curves_of, device->like);
     return *device->like != '\0';
 }
 
@@ -411,7 +425,8 @@ bool assumptions_scaled_attention(const struct scenario *scenario, const char *l
     snprintf(line, ASSUMPTIONS_SIZE,
              "attention of %s is not measured: %s's %s curve, scaled to its peak; %s: %s tokens/s/GPU, with flash2's "
              "curve and the same plan %s",
-             scenario->device.name, scenario->device.curves_of, kernel, label, now, flash2);
+             scenario->device.name, scenario->device.attention_rows[scenario->attention % DEVICE_N_CURVES].device,
+             kernel, label, now, flash2);
     return true;
 }
 

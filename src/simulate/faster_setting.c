@@ -38,10 +38,12 @@ static bool has_own_schedule(const struct scenario *scenario, const struct scena
 static bool is_open(const struct scenario *scenario, const struct scenario_plan *plan, bool own_schedule,
                     enum assumption assumption)
 {
+    enum device_attention fastest;
     switch (assumption) {
     case ASSUME_ATTENTION:
-        return scenario->device.own_curves &&
-               scenario->attention != (int32_t)attention_choice_fastest(&scenario->device, scenario->attention_s);
+        fastest = attention_choice_fastest(&scenario->device, scenario->attention_s);
+        return (scenario->device.own_curves || scenario->device.attention_rows[fastest].own) &&
+               scenario->attention != (int32_t)fastest;
     case ASSUME_TP_OVERLAP:
         return plan->tp > 1;
     case ASSUME_PP_OVERLAP:

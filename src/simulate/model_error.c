@@ -9,9 +9,9 @@
 #include "document/schema.h"
 
 /** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8, with experts,
- * and with experts in fp8. */
+ * with experts in fp8, and of dense runs on Blackwell. */
 struct errors {
-    struct model_error fixed, varying, fp8, experts, experts_fp8;
+    struct model_error fixed, varying, fp8, experts, experts_fp8, blackwell;
 };
 
 /* Keys of one struct model_error. */
@@ -72,9 +72,11 @@ static const struct schema_key keys[] = {
     ERRORS("fp8.", fp8, " with GEMMs in fp8"),
     ERRORS("experts.", experts, " with experts"),
     ERRORS("experts_fp8.", experts_fp8, " with experts in fp8"),
+    ERRORS("blackwell.", blackwell, " on Blackwell"),
 };
-static const char *const others[] = {
-    "source", "held", "held_fp8", "held_experts", "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", NULL};
+static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",       "held_blackwell",
+                                     "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", "errors_blackwell",
+                                     NULL};
 
 /** Widen the deviation, and say what it rests on. Few sources may differ less than those of dense runs by chance. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
@@ -85,7 +87,9 @@ static void widen(const struct validated_range *range, const struct scenario *sc
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * between * between);
     int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s%s", (int)error->rows,
                         (int)error->sources, error->varying ? " with varying lengths" : "", error->fp8 ? " in fp8" : "",
-                        error->experts ? " with experts" : "");
+                        error->experts     ? " with experts"
+                        : error->blackwell ? " on Blackwell"
+                                           : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
                          i == 0 ? ", wider for " : ", ", error->wider[i]);
@@ -105,11 +109,13 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
     bool experts = model_has_experts(&scenario->model), fp8 = scenario->precision != PRECISION_BF16;
     errors.experts.experts = errors.experts_fp8.experts = experts;
+    errors.blackwell.blackwell = true;
     errors.fp8.fp8 = errors.experts_fp8.fp8 = fp8;
-    *error = experts                  ? (fp8 ? errors.experts_fp8 : errors.experts)
-             : errors.varying.varying ? errors.varying
-             : fp8                    ? errors.fp8
-                                      : errors.fixed;
+    *error = experts                                  ? (fp8 ? errors.experts_fp8 : errors.experts)
+             : errors.varying.varying                 ? errors.varying
+             : device_is_blackwell(&scenario->device) ? errors.blackwell
+             : fp8                                    ? errors.fp8
+                                                      : errors.fixed;
     widen(&range, scenario, cp, sharding, errors.fixed.between, error);
     return true;
 }

@@ -17,7 +17,8 @@ enum { MODEL_ERROR_BASIS_BYTES = 256 };
  * errors of their own, and so have those in fp8 and those with experts. */
 struct model_error {
     int64_t rows, sources;
-    bool varying, fp8, experts;   /* they are of runs with varying lengths, in fp8, or with experts */
+    bool varying, fp8, experts,
+        blackwell;                /* they are of runs with varying lengths, in fp8, with experts, on Blackwell */
     double bias, between, within; /* mean; standard deviations between sources, and within one */
     double deviation;             /* of a run; wider outside the measured range */
     int32_t n_wider;
@@ -32,8 +33,8 @@ struct model_interval {
 
 /**
  * Read the errors: those of runs with experts if the model has some, otherwise those of varying lengths if
- * validated_range_varies, otherwise those in fp8 if GEMMs are. The variance grows by that between sources
- * for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
+ * validated_range_varies, otherwise those on Blackwell, otherwise those in fp8 if GEMMs are. The variance grows by that
+ * between sources for each respect in which the scenario lies outside the measured range (model/validated_range.yaml).
  *
  * @param cp        largest context-parallel degree of the systems
  * @param sharding  of the plan whose rate is told

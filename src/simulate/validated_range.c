@@ -45,6 +45,8 @@ static const struct schema_key keys[] = {
     EXPERTS("experts_fp8", experts_fp8),
     {"experts_fp8.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs",
      FIELD(experts_fp8.precisions)},
+    LIMITS("blackwell.", blackwell),
+    {"blackwell.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(blackwell.precisions)},
 };
 
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err)
@@ -70,9 +72,10 @@ bool validated_range_varies(const struct validated_range *range, const struct sc
 static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
 {
     bool fp8 = scenario->precision != PRECISION_BF16;
-    return model_has_experts(&scenario->model) ? (fp8 ? &range->experts_fp8 : &range->experts)
-           : fp8                               ? &range->fp8
-                                               : &range->dense;
+    return model_has_experts(&scenario->model)      ? (fp8 ? &range->experts_fp8 : &range->experts)
+           : device_is_blackwell(&scenario->device) ? &range->blackwell
+           : fp8                                    ? &range->fp8
+                                                    : &range->dense;
 }
 
 /** Return whether runs of a scenario's precision were measured. */
@@ -267,7 +270,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > limits->context},
         {"cp", cp > limits->cp},
-        {"precision", !has_precision(range, scenario) || (limits == &range->fp8 && varies(scenario))},
+        {"precision", !has_precision(range, scenario) || (scenario->precision != PRECISION_BF16 && varies(scenario))},
     };
     int32_t n = 0;
     for (int i = 0; i < RANGE_N_RESPECTS; i++)

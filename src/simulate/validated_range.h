@@ -10,15 +10,16 @@ struct measured_limits {
     char devices[512], frameworks[512], systems[512];
     bool windows;
     int64_t gpus, tp, pp, vpp, cp, context;
-    char precisions[64];        /* of runs in fp8 */
+    char precisions[64];        /* of runs in fp8 and on Blackwell */
     int64_t experts, top_k, ep; /* of runs with experts */
 };
 
-/** The range of the measured runs. Runs in fp8, with experts, and with experts in fp8 have limits of their own. */
+/** The range of the measured runs. Runs in fp8, with experts, with experts in fp8, and dense ones on Blackwell have
+ * limits of their own. */
 struct validated_range {
     char source[512];
     char varying_lengths[512]; /* shardings of the runs whose lengths vary */
-    struct measured_limits dense, fp8, experts, experts_fp8;
+    struct measured_limits dense, fp8, experts, experts_fp8, blackwell;
 };
 
 /** @return false with err: the file cannot be read */

@@ -31,7 +31,7 @@ NAMES(quantity, 10, "tokens/s/GPU", "max_memory_allocated", "static state", "max
       "state formula", "fitted", "layer forward", "layer backward", "replayed span")
 NAMES(sharding, SCENARIO_UNSHARDED + 1, "zero1", "zero2", "zero3", "none")
 NAMES(gradients, SCENARIO_BF16 + 1, "fp32", "bf16")
-NAMES(gradient_buffers, SCENARIO_GRADIENTS_FREED + 1, "kept", "freed")
+NAMES(gradient_buffers, SCENARIO_GRADIENTS_PLACEHOLDERS + 1, "kept", "freed", "placeholders")
 NAMES(verdict, SEARCH_N_VERDICTS, "chosen", "runner-up", "slower", "did not fit all iterations", "fits tightly",
       "too large", "refused", "bound-pruned", "memory-pruned", "not demanded")
 static const struct trace_names trace_fault_names = {FAULT_N_KINDS, fault_kind_name};

@@ -182,6 +182,15 @@ static char *rows_text(const struct samples *samples)
     return text;
 }
 
+/** Name the rows that FAMILY_RELEASE belongs to. */
+static const char *other_of(const struct work *work)
+{
+    for (int32_t i = 0; i < work->samples.n; i++)
+        if (*work->samples.sample[i].machine != '\0')
+            return work->samples.sample[i].machine;
+    return "measure_kernels.py";
+}
+
 static void describe_beside(const struct work *work, struct calibration_fit *fit)
 {
     for (int32_t i = 0; i < work->n_free; i++) {
@@ -192,7 +201,7 @@ static void describe_beside(const struct work *work, struct calibration_fit *fit
         if (offset == FAMILY_BESIDE + FAMILY_UNMASKED)
             snprintf(fit->extra + used, room, "unmasked %.3g; ", work->beside[FAMILY_UNMASKED]);
         if (offset == FAMILY_BESIDE + FAMILY_RELEASE)
-            snprintf(fit->extra + used, room, "rows of measure_kernels.py x %.3g; ", work->beside[FAMILY_RELEASE]);
+            snprintf(fit->extra + used, room, "rows of %s x %.3g; ", other_of(work), work->beside[FAMILY_RELEASE]);
         if (offset == FAMILY_BESIDE + FAMILY_PLATEAU)
             snprintf(fit->extra + used, room, "plateau %.3g of the NIC; ", work->beside[FAMILY_PLATEAU]);
     }
@@ -312,6 +321,11 @@ static void borrow(const struct calibration_fit *fit, const struct device *like,
         forward->efficiency = flash2_efficiency(forward->efficiency, like, device);
     if (fit->n_rows == 0 && strcmp(fit->name, "attention.flash2.backward") == 0)
         backward->efficiency = flash2_efficiency(backward->efficiency, like, device);
+    if (strcmp(fit->name, "gemm_fp8_tensor") == 0 && device->mxfp8 > 0) {
+        struct device_gemm *mxfp8 = &device->gemm[PRECISION_MXFP8];
+        *mxfp8 = device->gemm[PRECISION_FP8_TENSOR];
+        mxfp8->efficiency = calibration_rounded(device->mxfp8 * mxfp8->efficiency);
+    }
     struct device_collective *all = &device->collective[DEVICE_ALL_TO_ALL];
     const struct device_collective *gather = &device->collective[DEVICE_ALL_GATHER];
     if (fit->n_rows > 0 && strcmp(fit->name, "collective.all_to_all") == 0) {
@@ -374,6 +388,16 @@ static struct calibration_rows rows_of(const struct sample_source *source, const
     return rows;
 }
 
+/** Return whether a curve of fp8 is left out: it was made of another one, or it has too few rows and none to copy. */
+static bool is_left_out(const struct work *work, const struct device *like)
+{
+    if (!family_is_optional(work->family))
+        return false;
+    int32_t kind = work->family->kind;
+    bool copies = like != NULL && like->gemm[kind].efficiency > 0 && work->device.peak_flop_per_s[kind] > 0;
+    return work->device.gemm[kind].efficiency > 0 || (work->samples.n < work->family->n_unknowns && !copies);
+}
+
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
                struct error *err)
 {
@@ -391,10 +415,10 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
         struct work work = {.family = &families[i], .device = calibration->device};
         *fit = (struct calibration_fit){.name = families[i].name, .note = families[i].note};
         families[i].select(&families[i], source, &work.samples);
-        bool copies = like != NULL && like->gemm[families[i].kind].efficiency > 0 &&
-                      calibration->device.peak_flop_per_s[families[i].kind] > 0;
-        if (family_is_optional(&families[i]) && work.samples.n < families[i].n_unknowns && !copies)
-            continue; /* without rows there is no sample to free */
+        if (is_left_out(&work, like)) {
+            samples_free(&work.samples);
+            continue;
+        }
         calibration->n_fits++;
         ok = check_peak(&work, err) && fit_family(&work, like, fit, err);
         if (ok && fit->n_rows > 0) {
@@ -415,6 +439,14 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
     return ok;
 }
 
+/** Return the device that a curve without rows was copied from. */
+static const char *origin(const struct calibration *calibration, const struct calibration_fit *fit)
+{
+    const struct device *device = &calibration->device;
+    bool collective = strncmp(fit->name, "collective.", strlen("collective.")) == 0;
+    return collective && device->like_collective[0] != '\0' ? device->like_collective : device->like;
+}
+
 void calibration_write(FILE *file, const struct calibration *calibration)
 {
     device_write_curves(file, &calibration->device);
@@ -423,7 +455,7 @@ void calibration_write(FILE *file, const struct calibration *calibration)
         const struct calibration_fit *fit = &calibration->fit[i];
         fprintf(file, "  %s:\n", fit->name);
         if (fit->n_rows == 0) {
-            fprintf(file, "    copied_from: %s\n", calibration->device.like);
+            fprintf(file, "    copied_from: %s\n", origin(calibration, fit));
             continue;
         }
         fprintf(file, "    rows: \"%s\"\n    n_rows: %d\n    median_error: %.4f\n    max_error: %.4f\n", fit->rows,
@@ -450,10 +482,10 @@ void calibration_print(FILE *file, const struct calibration *calibration)
     for (int32_t i = 0; i < calibration->n_fits; i++) {
         const struct calibration_fit *fit = &calibration->fit[i];
         if (fit->n_rows == 0 && fit->n_found > 0)
-            fprintf(file, "%-26s copied from %s: %d of at least %d rows\n", fit->name, calibration->device.like,
+            fprintf(file, "%-26s copied from %s: %d of at least %d rows\n", fit->name, origin(calibration, fit),
                     fit->n_found, fit->n_needed);
         else if (fit->n_rows == 0)
-            fprintf(file, "%-26s copied from %s\n", fit->name, calibration->device.like);
+            fprintf(file, "%-26s copied from %s\n", fit->name, origin(calibration, fit));
         else
             fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s\n", fit->name, fit->n_rows, 100 * fit->quality.median,
                     100 * fit->quality.max, 100 * fit->quality.bias, fit->worst);

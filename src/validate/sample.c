@@ -71,12 +71,14 @@ static struct sample *add(struct samples *samples, struct row row, double second
 {
     samples->sample = check_grow(samples->sample, (size_t)samples->n, &samples->capacity, sizeof *samples->sample);
     struct sample *sample = &samples->sample[samples->n++];
-    *sample = (struct sample){
-        .file = row.file,
-        .row = row.index,
-        .id = text(row, "id"),
-        .seconds = seconds,
-        .other_release = (has(row, "source", "measure_kernels.py") || has(row, "source", "measure_precision.py"))};
+    const char *machine = measured_column(row.file, "machine") >= 0 ? text(row, "machine") : "";
+    *sample = (struct sample){.file = row.file,
+                              .row = row.index,
+                              .id = text(row, "id"),
+                              .seconds = seconds,
+                              .other_release = has(row, "source", "measure_kernels.py") ||
+                                               has(row, "source", "measure_precision.py") || *machine != '\0',
+                              .machine = machine};
     return sample;
 }
 
@@ -311,7 +313,8 @@ static void add_fused(struct row row, enum device_memory_kind kind, double scale
 static void add_copy(struct row row, double scale, struct samples *samples)
 {
     double rate = number(row, "gbps") * 1e9, seconds = number(row, "time_ms") * 1e-3;
-    bool copy = has(row, "op", "device-to-device copy"), cast = has(row, "library", "torchao");
+    bool copy = has(row, "op", "device-to-device copy"),
+         cast = has(row, "library", "torchao") || has(row, "op", "cast,");
     if ((!copy && !cast) || rate == 0)
         return;
     struct sample *sample = add(samples, row, seconds > 0 ? seconds : 1);

@@ -16,9 +16,10 @@ struct sample {
     struct cost_gemm gemm;
     struct cost_attention attention;
     bool causal, from_host; /* from_host: timed by events around the call, which add a constant */
-    bool other_release; /* a row of analysis/measure_kernels.py, whose libraries and clock differ from those of other
-                           rows */
-    double bytes;       /* bytes of a memory-bound kernel, a message or a tensor */
+    bool other_release;  /* a row of analysis/measure_kernels.py, whose libraries and clock differ from those of other
+                            rows, or of a machine that the column `machine` names as slower than others */
+    const char *machine; /* borrowed: that column; "": none */
+    double bytes;        /* bytes of a memory-bound kernel, a message or a tensor */
     int32_t ranks, nodes;
     double span[3];
 };

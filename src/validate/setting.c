@@ -259,6 +259,7 @@ static bool read_platform(struct reading *reading, struct scenario *scenario)
     if (!platform_keys_read(&scenario->document, scenario_data_dir(), &keys, reading->err) ||
         !read_device(reading, scenario->device_name, &device))
         return false;
+    scenario->device.compute_capability = device.compute_capability; /* row_predict reads the rest */
     bool ok = platform_from_keys(&keys, &device, &scenario->platform, &wrong);
     char *rest = NULL;
     for (char *line = strtok_r(wrong.text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
