@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/compare.h"
+#include "base/text.h"
 #include "base/text_table.h"
 #include "trace/table.h"
 #include "validate/gains.h"
@@ -139,11 +140,34 @@ static void print_gains(const struct validate *validate)
     free(pairs);
 }
 
-/** Print how many runs of a kind fit or not as predicted. Only dense runs have a text without any. */
-static void print_fits(const char *before, struct validate_outcomes of, const char *kind)
+/** Append how many runs of a kind fit or not as predicted. */
+static void add_fits(char *text, size_t size, struct validate_outcomes of, const char *kind)
 {
-    if (of.n > 0 || *before != ',')
-        printf("%s %d of %d%s", before, (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n, kind);
+    size_t used = strlen(text);
+    if (of.n > 0)
+        snprintf(text + used, size - used, ", %d of %d %s", (int)(of.n - of.n_false_alarm - of.n_missed), (int)of.n,
+                 kind);
+}
+
+/** Print how many runs fit or not as predicted, and how many rows do not count. Only dense runs have a text without
+ * any.
+ */
+static void print_fits(const struct validate *validate, int32_t n_calibration, int32_t n_skipped)
+{
+    struct validate_outcomes own = validate_outcomes_of(validate, NULL);
+    char text[512];
+    snprintf(text, sizeof text, "fit as predicted: %d of %d runs", (int)(own.n - own.n_false_alarm - own.n_missed),
+             (int)own.n);
+    add_fits(text, sizeof text, validate_outcomes_of(validate, ""), "of groups");
+    for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
+        char name[NAME];
+        snprintf(name, sizeof name, "%s %s", kind == VALIDATE_BLACKWELL ? "on" : "with", validate_kind_names[kind]);
+        add_fits(text, sizeof text, validate_outcomes_of_kind(validate, kind), name);
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "; not counted: %d calibration rows, %d skipped (-v prints every row)",
+             (int)n_calibration, (int)n_skipped);
+    text_print_wrapped(text, &(struct text_limits){100, 3, 3});
 }
 
 void validation_print_summary(const struct validate *validate)
@@ -165,14 +189,5 @@ void validation_print_summary(const struct validate *validate)
     add_line(&table, validate, "replayed spans", (struct validate_group){.quantity = VALIDATE_SPAN, .group = ""});
     text_table_print(&table, stdout, 0);
     print_gains(validate);
-    print_fits("fit as predicted:", validate_outcomes_of(validate, NULL), " runs");
-    print_fits(",", validate_outcomes_of(validate, ""), " of groups");
-    for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
-        char name[NAME];
-        snprintf(name, sizeof name, " %s %s", kind == VALIDATE_BLACKWELL ? "on" : "with", validate_kind_names[kind]);
-        print_fits(kind == VALIDATE_EXPERTS_FP8 ? ",\n " : ",", validate_outcomes_of_kind(validate, kind), name);
-    }
-    bool broken = validate_outcomes_of_kind(validate, VALIDATE_EXPERTS_FP8).n > 0; /* 100 columns hold no more */
-    printf("%snot counted: %d calibration rows, %d skipped (-v prints every row)\n", broken ? "; " : "\n",
-           (int)n_calibration, (int)n_skipped);
+    print_fits(validate, n_calibration, n_skipped);
 }

@@ -10,7 +10,7 @@
 #include "document/schema_text.h"
 #include "validate/predict.h"
 
-const char *const validate_kind_names[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts, fp8", "blackwell"};
+const char *const validate_kind_names[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts in fp8", "blackwell"};
 
 /** A row that is being read. */
 struct file {
