@@ -183,7 +183,7 @@ class Sensitivity(unittest.TestCase):
         self.assertRegex(done.stdout, r"\nNVLink x0.5 .*  first: pipeline\n")
 
     def test_tie__names_who_shares_the_first_place(self):
-        """With less memory both searches are left with TP 8. Equal rates of one iteration tie."""
+        """With less memory, and with copies of weights in fp8, both searches are left with TP 8. Equal rates of one iteration tie."""
         space = "pp: 1, cp: [1, 2], recompute: norm+activation, offload: 0, sharding: zero1"
         path = write("tie.yaml", BASE.replace("measured: 2", "measured: 1").replace("seed:", "fits: tight\nseed:") +
                      f"  - {{name: best-fit, label: eight, plan: auto, plan_space: {{tp: 8, {space}}}}}\n"
@@ -192,11 +192,12 @@ class Sensitivity(unittest.TestCase):
         self.assertEqual((alone["both"]["tp"], alone["eight"]["tp"]), (4, 8))
         limit = f"memory_limit={1.05 * alone['both']['peak_bytes'] / alone['both']['memory_bytes']:.6f}"
         changes = sensitivity(path, "--set", limit)
-        self.assertEqual({name: change["tie"] for name, change in changes.items() if change["tie"] != ""}, {"GPU memory -10%": "eight"})
+        self.assertEqual({name: change["tie"] for name, change in changes.items() if change["tie"] != ""},
+                         {"GPU memory -10%": "eight", "precision fp8-tensor": "eight"})
         self.assertEqual([system["rank"] for system in changes["GPU memory -10%"]["systems"]], [1, 1])
         done = run("sensitivity", path, "--set", limit, "--quiet", "--output", fresh("text"))
         self.assertRegex(done.stdout, r"\nGPU memory -10% .*  tie: eight\n")
-        self.assertIn("\nthe winner ties with: GPU memory -10% (eight)\n", done.stdout)
+        self.assertIn("\nthe winner ties with: GPU memory -10% (eight), precision fp8-tensor (eight)\n", done.stdout)
         lead = alone["both"]["tokens_per_s_per_gpu"] / alone["eight"]["tokens_per_s_per_gpu"]
         done = run("sensitivity", path, "--quiet", "--output", fresh("text"))
         self.assertRegex(done.stdout, rf"\nno change alone changes the winner; its lead is {lead:.2f}x, the least 1\.\d\dx with ")
