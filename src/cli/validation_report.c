@@ -369,6 +369,8 @@ static json_t *row_json(const struct validate_row *row)
         json_object_set_new(json, "experts", json_true());
     if (has_fp8(row))
         json_object_set_new(json, "fp8", json_true());
+    if (row->kind == VALIDATE_BLACKWELL)
+        json_object_set_new(json, "blackwell", json_true());
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->ratio_only)
         json_object_set_new(json, "only_beside_pair", json_true());
@@ -445,7 +447,7 @@ static json_t *kind_json(const struct validate *validate, const struct texts *so
 
 void validation_print_json(const struct validate *validate)
 {
-    static const char *const keys[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts_fp8"};
+    static const char *const keys[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts_fp8", "blackwell"};
     struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of),
                  groups = texts_of(validate, group_of);
     json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array(), *of_groups = json_array();
