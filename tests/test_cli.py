@@ -60,7 +60,8 @@ class Validation(unittest.TestCase):
         rows = [row for row in every if not {"group", "experts", "fp8", "blackwell"} & set(row)]
         told = {}
         of = r" \d+ of \d+"
-        self.assertRegex(lines[-2], f"^fit as predicted:{of} runs,{of} of groups,{of} with fp8,{of} with experts$")
+        self.assertRegex(lines[-2], f"^fit as predicted:{of} runs,{of} of groups,{of} with fp8,{of} with experts,$")
+        self.assertRegex(lines[-1], f"^ {of} with experts, fp8; not counted: ")
         self.assertRegex(" ".join(lines[-4:-2]), r"^pairs: .* points in the median$")
         for line in lines[1:-4]:
             name, n, mean, bias, worst, row, near, of = re.fullmatch(
@@ -75,9 +76,11 @@ class Validation(unittest.TestCase):
         known = sum(row["quantity"] == "tokens/s/GPU" and row["trust"].startswith("A") for row in rows)
         self.assertEqual(told["all of known settings (trust A, A-)"][0], known)
         self.assertEqual(told["settings known in part (trust B)"][0], told["all"][0] - known)
-        experts = [(row["trust"][0], row.get("group")) for row in every if "experts" in row]
-        for name, trust, group in (("h100-sxm", "A", None), ("trust B", "B", None), ("trust B, real-routing", "B", "real-routing")):
-            n = experts.count((trust, group))
+        experts = [("fp8" in row, row["trust"][0], row.get("group")) for row in every if "experts" in row]
+        for name, fp8, trust, group in (("h100-sxm", False, "A", None), ("trust B", False, "B", None),
+                                        ("trust B, real-routing", False, "B", "real-routing"),
+                                        ("fp8, h100-sxm", True, "A", None), ("fp8, trust B", True, "B", None)):
+            n = experts.count((fp8, trust, group))
             self.assertGreater(n, 0)
             self.assertEqual(told[f"experts, {name}"][0], n)
         groups = {name: of[0] for name, of in told.items() if name.endswith((", h100-sxm", "(trust B)")) and not name.startswith(("experts", "fp8", "blackwell"))}

@@ -15,6 +15,7 @@ static const char numbers[] =
     "varying: {rows: 12, sources: 3, bias: 0.2, between: 0.06, within: 0.1, deviation: 0.08}\n"
     "fp8: {rows: 20, sources: 3, bias: 0.05, between: 0, within: 0.02, deviation: 0.04}\n"
     "experts: {rows: 9, sources: 2, bias: 0.1, between: 0.05, within: 0.1, deviation: 0.12}\n"
+    "experts_fp8: {rows: 7, sources: 2, bias: 0.07, between: 0, within: 0.1, deviation: 0.04}\n"
     "blackwell: {rows: 8, sources: 2, bias: 0.02, between: 0.1, within: 0.05, deviation: 0.15}\n";
 static const char range[] =
     "source: a test\ndevices: h100-sxm h800\nframeworks: nemo\nsystems: best-fit\n"
@@ -23,6 +24,8 @@ static const char range[] =
     "tp: 4, pp: 2, vpp: 1, cp: 2, context: 8192}\n"
     "experts: {devices: h100-sxm, frameworks: nemo, systems: best-fit, windows: true, gpus: 8, "
     "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 64, top_k: 4, ep: 8}\n"
+    "experts_fp8: {precisions: fp8-tensor, devices: h100-sxm, frameworks: nemo, systems: best-fit, gpus: 8, "
+    "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 8, top_k: 2, ep: 8}\n"
     "blackwell: {precisions: bf16 mxfp8, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 8, "
     "tp: 4, pp: 2, vpp: 1, cp: 2, context: 8192}\n";
 
@@ -155,6 +158,26 @@ TEST(model_error__is_that_of_runs_with_experts)
     CHECK_CLOSE(error.deviation, sqrt(0.0144 + 8 * 0.0025), 1e-14);
     CHECK_TEXT(error.basis, "9 measured runs of 2 sources with experts, wider for experts, latent attention, MTP, "
                             "varying lengths, device, framework, context, cp");
+}
+
+/* With experts in fp8 other runs count: 8 experts lie inside, 64 outside, and nothing in mxfp8 was measured. */
+TEST(model_error__is_that_of_runs_with_experts_in_fp8)
+{
+    static const struct {
+        int32_t experts;
+        enum precision precision;
+        const char *basis;
+    } cases[] = {{8, PRECISION_FP8_TENSOR, "7 measured runs of 2 sources in fp8 with experts"},
+                 {64, PRECISION_FP8_TENSOR, "7 measured runs of 2 sources in fp8 with experts, wider for experts"},
+                 {8, PRECISION_MXFP8, "7 measured runs of 2 sources in fp8 with experts, wider for precision"}};
+    for (int i = 0; i < 3; i++) {
+        struct scenario scenario = scenario_of("nemo", "h100-sxm", "fixed", 4096);
+        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = cases[i].experts, .top_k = 2}}};
+        scenario.precision = (int32_t)cases[i].precision;
+        struct model_error error = error_of(&scenario, 2);
+        CHECK_TEXT(error.basis, cases[i].basis);
+        CHECK_CLOSE(error.bias, 0.07, 1e-15);
+    }
 }
 
 /* Runs with varying lengths have a bias and a deviation of their own: sqrt(0.08^2 + 0.06^2) is 0.1 for a new framework.

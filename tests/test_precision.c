@@ -6,6 +6,7 @@
 #include "cost/shards.h"
 #include "cost/states.h"
 #include "hand_cost.h"
+#include "hand_model.h"
 #include "harness.h"
 
 #include <string.h>
@@ -42,15 +43,16 @@ TEST(gemm_in_fp8__reads_one_byte_and_writes_two)
 
 /* QKV 4 x 4 and up 4 x 8 stand behind norms, which write fp8; a transposed copy reads and writes 1 B of each of 4
  * columns. The projection's 2 and the down GEMM's 4 columns are read in bf16 and written twice. So are the gradients of
- * all outputs: 4 + 4 + 8 + 4 columns. A current scale reads each of them once more. */
+ * all outputs: 4 + 4 + 8 + 4 columns. A current scale reads each of them once more, by three kernels and not one. */
 TEST(casts__write_what_gemms_read)
 {
     static const struct {
         uint32_t single;
         double compute_capability, forward, backward;
-    } cases[] = {{0, 9, 2 * 4 + 2 * 4 + 4 * (2 + 4), 4 * 20},
-                 {COST_SINGLE_AMAX, 9, 2 * 4 + 2 * 4 + 6 * (2 + 4), 6 * 20},
-                 {0, 10, 3 * (2 + 4), 3 * 20}};
+        int32_t kernels;
+    } cases[] = {{0, 9, 2 * 4 + 2 * 4 + 4 * (2 + 4), 4 * 20, 4},
+                 {COST_SINGLE_AMAX, 9, 2 * 4 + 2 * 4 + 6 * (2 + 4), 6 * 20, 4 * 3},
+                 {0, 10, 3 * (2 + 4), 3 * 20, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct device device = fp8_device(2);
         struct cost_setting setting = hand_toy_setting();
@@ -62,11 +64,105 @@ TEST(casts__write_what_gemms_read)
         layer_of(&setting, 0, &layer);
         const struct layer_op *casts = find(&layer, "casts to fp8");
         CHECK_TRUE(casts->bytes[PASS_FORWARD] == cases[i].forward && casts->bytes[PASS_BACKWARD] == cases[i].backward);
-        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], 3);
+        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], cases[i].kernels - 1);
         for (int32_t j = 0; j < layer.n_ops; j++)
             if (layer.ops[j].kind == LAYER_GEMM)
                 CHECK_EQUAL(layer.ops[j].precision, PRECISION_FP8_TENSOR);
     }
+}
+
+/** Return a layer of four experts of which a token has two, in fp8 with current scales and multi-stream GEMMs. */
+static struct cost_setting expert_setting(const struct device *device)
+{
+    struct cost_setting setting = hand_toy_setting_of(&(struct scenario_plan){.tp = 1, .dp = 1, .vpp = 1});
+    setting.tensor = 1;
+    setting.model = &hand_latent;
+    setting.device = device;
+    setting.precision = PRECISION_FP8_TENSOR;
+    setting.single = COST_SINGLE_AMAX;
+    setting.expert_gemms = DEVICE_MULTI_STREAM;
+    cost_hold_layers(&setting, 1, 1);
+    return setting;
+}
+
+/* Read in bf16 are the inputs of both compressions (4 columns each), projection (4) and shared down GEMM (6), and for
+ * each of two experts those of up (4) and down (8). Norms write 3 + 2 + 4 columns. Outputs have 3 + 4 + 8 + 8 + 4 of
+ * attention, 12 + 4 of shared experts, and 2 (16 + 4) of the others. Seven GEMMs are no expert's, and eight are: each
+ * has three kernels, or with delayed scales one, which multi-stream GEMMs share. */
+TEST(casts_of_experts__have_kernels_for_each_expert)
+{
+    static const struct {
+        enum cost_single single;
+        int32_t gemms, kernels;
+        double bytes;
+    } cases[] = {{COST_SINGLE_AMAX, DEVICE_MULTI_STREAM, 3 * (7 + 8), 6},
+                 {0, DEVICE_MULTI_STREAM, 7 + 2, 4},
+                 {0, DEVICE_SEQUENTIAL, 7 + 8, 4}};
+    const struct device device = fp8_device(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cost_setting setting = expert_setting(&device);
+        struct layer layer;
+        setting.single = cases[i].single;
+        setting.expert_gemms = cases[i].gemms;
+        layer_of(&setting, 1, &layer);
+        const struct layer_op *casts = find(&layer, "casts to fp8");
+        CHECK_CLOSE(casts->bytes[PASS_FORWARD], 2 * 9 + cases[i].bytes * (4 + 4 + 4 + 6 + 2 * (4 + 8)), 1e-14);
+        CHECK_CLOSE(casts->bytes[PASS_BACKWARD], cases[i].bytes * (27 + 16 + 2 * (16 + 4)), 1e-14);
+        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], cases[i].kernels - 1);
+        CHECK_EQUAL(casts->more_launches[PASS_BACKWARD], cases[i].kernels - 1);
+        CHECK_EQUAL(find(&layer, "router GEMM")->precision, PRECISION_BF16);
+        CHECK_EQUAL(find(&layer, "experts' up GEMM")->precision, PRECISION_FP8_TENSOR);
+    }
+}
+
+/* Padding copies 4 columns of both experts' inputs and outputs, 2 (2 + 2) 4 B, with three kernels. Multi-stream GEMMs
+ * have it, unless experts are padded to their capacity. */
+TEST(tokens_of_experts__are_padded_for_gemms_in_fp8)
+{
+    const struct device device = fp8_device(2);
+    struct cost_setting setting = expert_setting(&device);
+    struct layer layer;
+    layer_of(&setting, 1, &layer);
+    const struct layer_op *padded = find(&layer, "experts' tokens padded");
+    CHECK_TRUE(padded->bytes[PASS_FORWARD] == 2 * 2 * 4 * 4 && padded->bytes[PASS_BACKWARD] == 2 * 2 * 4 * 4);
+    CHECK_EQUAL(padded->more_launches[PASS_FORWARD], 2);
+    setting.padded_capacity = setting.capacity_factor = 1;
+    layer_of(&setting, 1, &layer);
+    CHECK_TRUE(find(&layer, "experts' tokens padded") == NULL);
+    setting = expert_setting(&device);
+    setting.expert_gemms = DEVICE_SEQUENTIAL;
+    layer_of(&setting, 1, &layer);
+    CHECK_TRUE(find(&layer, "experts' tokens padded") == NULL);
+}
+
+/* Each of 8 tokens has two of four experts, so each computes 4 rows. Four up GEMMs of 4 x 16 x 4 take 512 s each, four
+ * down GEMMs of 4 x 4 x 8 256 s. Casts move 18 + 6 x 42 B a token forward, padding 64 B, at 2 s a byte. Inputs of both
+ * GEMMs are kept in 1 B: 2 x 4 and 2 x 8 B a token. */
+TEST(layer_of_experts_in_fp8__takes_the_seconds_counted_by_hand)
+{
+    const struct device device = fp8_device(2);
+    const struct cost_setting setting = expert_setting(&device);
+    static const struct {
+        const char *name;
+        double seconds;
+    } cases[] = {{"experts' up GEMM", 4 * 512},
+                 {"experts' down GEMM", 4 * 256},
+                 {"casts to fp8", 2 * 8 * (18 + 6 * 42)},
+                 {"experts' tokens padded", 2 * 8 * 64}};
+    struct cost_kernels kernels = {.n = 0};
+    struct layer layer;
+    layer_of(&setting, 1, &layer);
+    layer_add_gemms(&kernels, &setting, &layer, PASS_FORWARD, 8);
+    layer_add_memory_bound(&kernels, &setting, &layer, PASS_FORWARD, 8);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double seconds = 0;
+        for (int32_t j = 0; j < kernels.n; j++)
+            if (strcmp(kernels.kernel[j].name, cases[i].name) == 0)
+                seconds += kernels.kernel[j].seconds;
+        CHECK_CLOSE(seconds, cases[i].seconds, 1e-12);
+    }
+    CHECK_CLOSE(find(&layer, "tokens permuted")->listed_bytes, 2 * 4, 1e-14);
+    CHECK_CLOSE(find(&layer, "experts' activation")->listed_bytes, 2 * 8, 1e-14);
 }
 
 /* Norms' outputs (4 columns), attention's copy (2) and the activation's output (4) have 1 B. Attention itself, inputs

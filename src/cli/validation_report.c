@@ -268,7 +268,8 @@ static void print_misjudged(const struct validate *validate, enum part part, boo
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
 static void print_fits(const struct validate *validate, enum part part)
 {
-    static const char *const of[N_PARTS] = {"", " of groups", " with fp8", " with experts", " on Blackwell"};
+    static const char *const of[N_PARTS] = {
+        "", " of groups", " with fp8", " with experts", " with experts in fp8", " on Blackwell"};
     struct validate_outcomes outcomes = part >= PART_KINDS
                                             ? validate_outcomes_of_kind(validate, part - PART_KINDS + VALIDATE_FP8)
                                             : validate_outcomes_of(validate, part == PART_GROUPS ? "" : NULL);
@@ -342,6 +343,16 @@ void validation_print(const struct validate *validate)
     texts_free(&devices);
 }
 
+static bool has_experts(const struct validate_row *row)
+{
+    return row->kind == VALIDATE_EXPERTS || row->kind == VALIDATE_EXPERTS_FP8;
+}
+
+static bool has_fp8(const struct validate_row *row)
+{
+    return row->kind == VALIDATE_FP8 || row->kind == VALIDATE_EXPERTS_FP8;
+}
+
 static json_t *row_json(const struct validate_row *row)
 {
     json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:b}", "row", row->id, "trust", row->trust, "source",
@@ -354,8 +365,12 @@ static json_t *row_json(const struct validate_row *row)
     json_object_set_new(json, "device", json_string(row->device));
     if (row->group[0] != '\0')
         json_object_set_new(json, "group", json_string(row->group));
-    if (row->kind != VALIDATE_DENSE)
-        json_object_set_new(json, validate_kind_names[row->kind], json_true());
+    if (has_experts(row))
+        json_object_set_new(json, "experts", json_true());
+    if (has_fp8(row))
+        json_object_set_new(json, "fp8", json_true());
+    if (row->kind == VALIDATE_BLACKWELL)
+        json_object_set_new(json, "blackwell", json_true());
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->ratio_only)
         json_object_set_new(json, "only_beside_pair", json_true());
@@ -432,6 +447,7 @@ static json_t *kind_json(const struct validate *validate, const struct texts *so
 
 void validation_print_json(const struct validate *validate)
 {
+    static const char *const keys[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts_fp8", "blackwell"};
     struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of),
                  groups = texts_of(validate, group_of);
     json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array(), *of_groups = json_array();
@@ -464,9 +480,9 @@ void validation_print_json(const struct validate *validate)
     for (enum validate_kind kind = VALIDATE_FP8; kind < VALIDATE_N_KINDS; kind++) {
         struct validate_outcomes outcomes = validate_outcomes_of_kind(validate, kind);
         char name[32];
-        snprintf(name, sizeof name, "outcomes_of_%s", validate_kind_names[kind]);
+        snprintf(name, sizeof name, "outcomes_of_%s", keys[kind]);
         if (outcomes.n > 0) {
-            json_object_set_new(root, validate_kind_names[kind], kind_json(validate, &sources, &devices, kind));
+            json_object_set_new(root, keys[kind], kind_json(validate, &sources, &devices, kind));
             json_object_set_new(root, name, outcomes_json(outcomes));
         }
     }
@@ -494,8 +510,8 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .device = texts[4].index[i],
             .group = texts[5].index[i],
             .quantity = (int32_t)row->quantity,
-            .experts = row->kind == VALIDATE_EXPERTS,
-            .fp8 = row->kind == VALIDATE_FP8,
+            .experts = has_experts(row),
+            .fp8 = has_fp8(row),
             .blackwell = row->kind == VALIDATE_BLACKWELL,
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,

@@ -302,6 +302,16 @@ static void add_expert_biases(struct layer *layer, const struct cost_setting *se
               4 * copies);
 }
 
+/** Add the copies that pad each expert's tokens to a multiple of 16, as GEMMs in fp8 need, and those that take the
+ * padding out of the outputs. Multi-stream GEMMs have them. The tokens' weights are a kernel more. */
+static void add_padding(struct layer *layer, const struct cost_setting *setting, const struct widths *w, double rows)
+{
+    double copied = 2 * w->half * w->h * rows;
+    if (setting->precision != PRECISION_BF16 && setting->expert_gemms == DEVICE_MULTI_STREAM &&
+        setting->padded_capacity <= 0)
+        count(add_memory_bound(layer, "experts' tokens padded", DEVICE_COPY, 2 * copied, 2 * copied), 2, 2);
+}
+
 /** Add the routed experts. A token is copied for each expert that computes it, and the copies are added up behind. */
 static void add_routed_experts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
@@ -316,6 +326,7 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
         w->input * w->h * rows;
     if (single)
         add_memory_bound(layer, "gradients of permuted tokens summed", DEVICE_SCATTER, 0, moved);
+    add_padding(layer, setting, w, rows);
 
     add_expert_gemm(layer, setting, w, expert_names.up, rows)->kept_bytes = w->half * up * rows;
     struct layer_op *op = add_memory_bound(layer, expert_names.activation, DEVICE_ACTIVATION,
@@ -474,13 +485,24 @@ static double cast_bytes(const struct cost_setting *setting, const struct widths
     return w->half + cost_fp8_copies(setting) * w->input + (current ? w->half : 0);
 }
 
+/** Return the kernels that cast what one GEMM reads. A current scale has three: to find the maximum, make the scale,
+ * and cast. Experts have tensors of their own. Before multi-stream GEMMs one kernel casts those of all with delayed
+ * scales.
+ */
+static int32_t cast_kernels(const struct cost_setting *setting, const struct layer_op *op)
+{
+    bool tensor = setting->precision == PRECISION_FP8_TENSOR, current = tensor && setting->single & COST_SINGLE_AMAX;
+    bool joint = setting->expert_gemms == DEVICE_MULTI_STREAM && tensor && !current;
+    return (current ? 3 : 1) * (op->of_experts && !joint ? (int32_t)op->copies : 1);
+}
+
 /** Give the layer's GEMMs their precision, and add the casts of their inputs and of their outputs' gradients. The
  * router has bf16. Norms write the inputs of the GEMMs behind them in the right precision, but transposed copies
  * remain. */
 static void add_casts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double forward = 0, backward = 0;
-    int32_t n = 0, n_ops = layer->n_ops;
+    int32_t n_forward = 0, n_backward = 0, n_ops = layer->n_ops;
     if (setting->precision == PRECISION_BF16)
         return;
     for (int32_t i = 0; i < n_ops; i++) {
@@ -495,9 +517,11 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
                        : (behind_norm ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w)) *
                              op->in * rows;
         backward += cast_bytes(setting, w) * op->out * rows;
-        n++;
+        n_forward += op->follows ? 0 : cast_kernels(setting, op);
+        n_backward += cast_kernels(setting, op);
     }
-    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n - 1, n - 1)->casts = true;
+    count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n_forward - 1, n_backward - 1)
+        ->casts = true;
 }
 
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer)

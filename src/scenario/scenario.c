@@ -23,10 +23,16 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
+/** Return whether a precision is refused only because one kernel computes all experts. */
+static bool groups_experts(const struct scenario *scenario, int32_t precision)
+{
+    return precision != PRECISION_BF16 && model_has_experts(&scenario->model) &&
+           scenario->expert_gemms == DEVICE_GROUPED && scenario->device.gemm[precision].efficiency > 0;
+}
+
 bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
 {
-    return scenario->device.gemm[precision].efficiency > 0 &&
-           (precision == PRECISION_BF16 || !model_has_experts(&scenario->model));
+    return scenario->device.gemm[precision].efficiency > 0 && !groups_experts(scenario, precision);
 }
 
 bool scenario_check_precision(const struct scenario *scenario, struct error *err)
@@ -35,9 +41,11 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
     if (scenario_has_precision(scenario, scenario->precision))
         return true;
-    if (model_has_experts(&scenario->model))
+    if (groups_experts(scenario, scenario->precision))
         return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
-                              "precision: %s: experts in fp8 are not modelled; allowed with experts: bf16", name);
+                              "precision: %s: expert_gemms grouped was not measured in fp8; allowed with it: "
+                              "multi-stream, sequential",
+                              name);
     char allowed[80] = "";
     for (int i = 0; i < PRECISION_N_GEMM; i++)
         if (scenario_has_precision(scenario, i)) {

@@ -192,7 +192,7 @@ int32_t scenario_find_system(const struct scenario *scenario, const char *label,
 
 void scenario_free(struct scenario *scenario);
 
-/** Return whether the device has a curve of an enum precision. Experts have bf16 only. */
+/** Return whether the device has a curve of an enum precision. Grouped GEMMs of experts have one of bf16 only. */
 bool scenario_has_precision(const struct scenario *scenario, int32_t precision);
 
 /** Check that the device of a scenario has a curve of its precision. */

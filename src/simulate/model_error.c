@@ -9,9 +9,9 @@
 #include "document/schema.h"
 
 /** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8, with experts,
- * and of dense runs on Blackwell. */
+ * with experts in fp8, and of dense runs on Blackwell. */
 struct errors {
-    struct model_error fixed, varying, fp8, experts, blackwell;
+    struct model_error fixed, varying, fp8, experts, experts_fp8, blackwell;
 };
 
 /* Keys of one struct model_error. */
@@ -71,10 +71,12 @@ static const struct schema_key keys[] = {
     ERRORS("varying.", varying, " with varying lengths"),
     ERRORS("fp8.", fp8, " with GEMMs in fp8"),
     ERRORS("experts.", experts, " with experts"),
+    ERRORS("experts_fp8.", experts_fp8, " with experts in fp8"),
     ERRORS("blackwell.", blackwell, " on Blackwell"),
 };
-static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",     "held_blackwell",
-                                     "errors", "errors_fp8", "errors_experts", "errors_blackwell", NULL};
+static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",       "held_blackwell",
+                                     "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", "errors_blackwell",
+                                     NULL};
 
 /** Widen the deviation, and say what it rests on. Few sources may differ less than those of dense runs by chance. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
@@ -105,13 +107,14 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
         !validated_range_read(data_dir, &range, err))
         return false;
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
-    errors.experts.experts = model_has_experts(&scenario->model);
+    bool experts = model_has_experts(&scenario->model), fp8 = scenario->precision != PRECISION_BF16;
+    errors.experts.experts = errors.experts_fp8.experts = experts;
+    errors.fp8.fp8 = errors.experts_fp8.fp8 = fp8;
     errors.blackwell.blackwell = true;
-    errors.fp8.fp8 = scenario->precision != PRECISION_BF16;
-    *error = errors.experts.experts                   ? errors.experts
+    *error = experts                                  ? (fp8 ? errors.experts_fp8 : errors.experts)
              : errors.varying.varying                 ? errors.varying
              : device_is_blackwell(&scenario->device) ? errors.blackwell
-             : errors.fp8.fp8                         ? errors.fp8
+             : fp8                                    ? errors.fp8
                                                       : errors.fixed;
     widen(&range, scenario, cp, sharding, errors.fixed.between, error);
     return true;

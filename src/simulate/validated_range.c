@@ -29,6 +29,11 @@
         LARGEST(prefix "cp", "GPUs", "largest context-parallel degree", of, cp),                                       \
         LARGEST(prefix "context", "tokens", "longest sequence", of, context)
 
+#define EXPERTS(name, of)                                                                                              \
+    LIMITS(name ".", of), LARGEST(name ".experts", "experts", "most experts of a layer", of, experts),                 \
+        LARGEST(name ".top_k", "experts", "most experts that compute a token", of, top_k),                             \
+        LARGEST(name ".ep", "GPUs", "largest expert-parallel degree", of, ep)
+
 static const struct schema_key keys[] = {
     {"source", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "source of the range", FIELD(source)},
     {"varying_lengths", SCHEMA_TEXT, "-", 0, 0, NULL, NULL,
@@ -36,10 +41,10 @@ static const struct schema_key keys[] = {
     LIMITS("", dense),
     LIMITS("fp8.", fp8),
     {"fp8.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(fp8.precisions)},
-    LIMITS("experts.", experts),
-    LARGEST("experts.experts", "experts", "most experts of a layer", experts, experts),
-    LARGEST("experts.top_k", "experts", "most experts that compute a token", experts, top_k),
-    LARGEST("experts.ep", "GPUs", "largest expert-parallel degree", experts, ep),
+    EXPERTS("experts", experts),
+    EXPERTS("experts_fp8", experts_fp8),
+    {"experts_fp8.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs",
+     FIELD(experts_fp8.precisions)},
     LIMITS("blackwell.", blackwell),
     {"blackwell.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(blackwell.precisions)},
 };
@@ -66,9 +71,10 @@ bool validated_range_varies(const struct validated_range *range, const struct sc
 /** Return the limits of the runs that a scenario is compared with. */
 static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
 {
-    return model_has_experts(&scenario->model)      ? &range->experts
+    bool fp8 = scenario->precision != PRECISION_BF16;
+    return model_has_experts(&scenario->model)      ? (fp8 ? &range->experts_fp8 : &range->experts)
            : device_is_blackwell(&scenario->device) ? &range->blackwell
-           : scenario->precision != PRECISION_BF16  ? &range->fp8
+           : fp8                                    ? &range->fp8
                                                     : &range->dense;
 }
 
@@ -77,8 +83,7 @@ static bool has_precision(const struct validated_range *range, const struct scen
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    return scenario->precision == PRECISION_BF16 ||
-           (!model_has_experts(&scenario->model) && text_has_word(limits_of(range, scenario)->precisions, name));
+    return scenario->precision == PRECISION_BF16 || text_has_word(limits_of(range, scenario)->precisions, name);
 }
 
 /** Return whether runs on a scenario's device were measured. In fp8 or with experts the same chip with other memory

@@ -72,7 +72,8 @@ static struct family_unknown *unknown_at(struct work *work, size_t offset)
     return NULL;
 }
 
-/** Hold the unknowns that belong to a kind of measurement, if no row or every row was measured so. */
+/** Hold the unknowns that belong to a kind of measurement, if no row or every row was measured so. A factor between
+ * machines that another curve's rows tell stays. */
 static void hold_beside(struct work *work)
 {
     struct family_unknown *host = unknown_at(work, FAMILY_BESIDE + FAMILY_HOST_S),
@@ -84,7 +85,7 @@ static void hold_beside(struct work *work)
     }
     if (host != NULL && from_host == 0)
         hold(host, 0);
-    if (release != NULL && (other == 0 || other == work->samples.n))
+    if (release != NULL && release->parameter.max > 0 && (other == 0 || other == work->samples.n))
         hold(release, 1);
 }
 

@@ -10,7 +10,7 @@
 #include "document/schema_text.h"
 #include "validate/predict.h"
 
-const char *const validate_kind_names[VALIDATE_N_KINDS] = {"", "fp8", "experts", "blackwell"};
+const char *const validate_kind_names[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts, fp8", "blackwell"};
 
 /** A row that is being read. */
 struct file {
@@ -289,9 +289,10 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     if (result->reason[0] != '\0')
         return true;
     result->quantity = quantity_of(&file);
-    result->kind = model_has_experts(&setting->scenario.model)      ? VALIDATE_EXPERTS
+    bool experts = model_has_experts(&setting->scenario.model), fp8 = setting->scenario.precision != PRECISION_BF16;
+    result->kind = experts                                          ? (fp8 ? VALIDATE_EXPERTS_FP8 : VALIDATE_EXPERTS)
                    : device_is_blackwell(&setting->scenario.device) ? VALIDATE_BLACKWELL
-                   : setting->scenario.precision != PRECISION_BF16  ? VALIDATE_FP8
+                   : fp8                                            ? VALIDATE_FP8
                                                                     : VALIDATE_DENSE;
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
     doubt_parameters(&file, setting);

@@ -27,9 +27,17 @@ enum validate_quantity {
     VALIDATE_N_QUANTITIES
 };
 
-/** Runs whose errors count apart: in bf16 without experts, in fp8, with experts, and without experts on Blackwell. */
-enum validate_kind { VALIDATE_DENSE, VALIDATE_FP8, VALIDATE_EXPERTS, VALIDATE_BLACKWELL, VALIDATE_N_KINDS };
-extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "blackwell" */
+/** Runs whose errors count apart: in bf16 without experts, in fp8, with experts, with experts in fp8, and without
+ * experts on Blackwell. */
+enum validate_kind {
+    VALIDATE_DENSE,
+    VALIDATE_FP8,
+    VALIDATE_EXPERTS,
+    VALIDATE_EXPERTS_FP8,
+    VALIDATE_BLACKWELL,
+    VALIDATE_N_KINDS
+};
+extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "experts, fp8", "blackwell" */
 
 /** One row of a file. Texts are shortened to their space. */
 struct validate_row {
