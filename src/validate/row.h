@@ -37,7 +37,8 @@ enum validate_kind {
     VALIDATE_BLACKWELL,
     VALIDATE_N_KINDS
 };
-extern const char *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "experts in fp8", "blackwell" */
+extern const char
+    *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "experts in fp8", "blackwell" */
 
 /** One row of a file. Texts are shortened to their space. */
 struct validate_row {
