@@ -235,22 +235,35 @@ TEST(weights_in_fp8_only__are_gathered_in_fp8)
     CHECK_CLOSE(cost_cast_weights_s(&setting), 2 * (2 + 2) * 240, 1e-15);
 }
 
-/* A layer of 80 parameters is cast in each pass: 2 B read, 1 B written, at 0.5 B/s. A current scale reads 2 B more. */
+/* A layer of 80 parameters is cast in each pass: 2 B read, 1 B written, at 0.5 B/s. A current scale reads 2 B more.
+ * What was gathered in fp8 needs a transposed copy, 1 B read and written, and a half of the bytes. */
 TEST(zero3__casts_weights_in_each_pass)
 {
-    struct device device = fp8_device(2);
-    for (int current = 0; current < 2; current++) {
-        double kernels_s[2];
-        for (int fp8 = 0; fp8 < 2; fp8++) {
-            struct cost_setting setting = hand_toy_setting();
-            struct cost_pass cost = {0};
-            setting.device = &device;
-            setting.sharding = SCENARIO_ZERO3;
-            setting.precision = fp8 ? PRECISION_FP8_TENSOR : PRECISION_BF16;
-            setting.single = current ? COST_SINGLE_AMAX : 0;
-            shards_of_layers(&setting, true, PASS_BACKWARD, &cost);
-            kernels_s[fp8] = cost.kernels_s;
-        }
-        CHECK_CLOSE(kernels_s[1] - kernels_s[0], 3 * 2 * (2 + 1 + 2 * current) * 80, 1e-12);
+    static const struct {
+        enum precision precision;
+        uint32_t single;
+        int32_t fp8_params;
+        double cast_bytes, gathered;
+    } cases[] = {{PRECISION_BF16, 0, 0, 0, 2},
+                 {PRECISION_FP8_TENSOR, 0, 0, 3, 2},
+                 {PRECISION_FP8_TENSOR, COST_SINGLE_AMAX, 0, 5, 2},
+                 {PRECISION_FP8_TENSOR, COST_SINGLE_AMAX, 1, 2, 1}};
+    double none_s = 0, all_bytes = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct device device = fp8_device(2);
+        struct cost_setting setting = hand_toy_setting();
+        struct cost_pass cost = {0};
+        setting.device = &device;
+        setting.sharding = SCENARIO_ZERO3;
+        setting.ranks = 4;
+        setting.precision = cases[i].precision;
+        setting.single = (int32_t)cases[i].single;
+        setting.fp8_params = cases[i].fp8_params;
+        shards_of_layers(&setting, true, PASS_FORWARD, &cost);
+        none_s = i == 0 ? cost.kernels_s : none_s;
+        all_bytes = i == 0 ? cost.shard_bytes : all_bytes;
+        CHECK_CLOSE(cost.cast_s, 3 * 2 * cases[i].cast_bytes * 80, 1e-12);
+        CHECK_TRUE(i == 3 || fabs(cost.kernels_s - none_s - cost.cast_s) <= 1e-9 * cost.kernels_s);
+        CHECK_CLOSE(cost.shard_bytes, all_bytes * cases[i].gathered / 2, 1e-12);
     }
 }

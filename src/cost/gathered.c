@@ -19,6 +19,13 @@ static double weight_bytes(const struct cost_setting *setting)
     return setting->sharding == SCENARIO_ZERO3 && !setting->keeps_gathered ? cost_precisions(setting).weight : 0;
 }
 
+/** Return the same for a weight of a layer. A gather in fp8 makes a transposed copy where GEMMs need one. */
+static double layer_weight_bytes(const struct cost_setting *setting)
+{
+    double bytes = weight_bytes(setting);
+    return bytes > 0 && cost_gathers_fp8(setting) ? cost_fp8_copies(setting) : bytes;
+}
+
 static double head_parameters(const struct cost_setting *setting)
 {
     return (double)setting->model->hidden * cost_logits(setting);
@@ -44,7 +51,9 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     if (setting->staged)
         return sent;
     if (setting->keeps_gathered)
-        return bytes.weight * (root_parameters(setting) + cost_layers_parameters(setting)) + sent;
+        return bytes.weight * root_parameters(setting) +
+               (cost_gathers_fp8(setting) ? cost_fp8_copies(setting) : bytes.weight) * cost_layers_parameters(setting) +
+               sent;
     return (has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting)) + sent;
 }
 
@@ -63,7 +72,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
 {
     const struct cost_precisions bytes = cost_precisions(setting);
     const double made = bytes.activation, joined = 2 * made; /* gradients as they come, and while they are joined */
-    double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
+    double w = layer_weight_bytes(setting), layer = cost_largest_layer_parameters(setting);
     double copy = setting->gradients == SCENARIO_FP32 ? bytes.gradient : 0;
     bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = n_units(setting) == 1;
     double weights = early && !single ? 2 * w : w, head = made * head_parameters(setting);
@@ -73,7 +82,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
         .in_layer = {in_layer, in_layer},
         .in_norm = {in_norm, in_norm},
         .behind_layer = head + fmax(weights + joined, (single ? 0 : w) + made + copy) * layer,
-        .at_ends = fmax(joined, made + copy - w) * root,
+        .at_ends = fmax(joined, made + copy - weight_bytes(setting)) * root_parameters(setting),
     };
 }
 
@@ -81,12 +90,13 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
     const double made = cost_precisions(setting).activation, g = cost_precisions(setting).gradient;
     double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
-    double layers = (double)n_units(setting);
-    double weights = fmin(layers, 2) * w, next = fmin(layers - 1, 2) * w, behind = (layers > 1 ? w : 0) + made + g;
+    double layers = (double)n_units(setting), of_layer = layer_weight_bytes(setting);
+    double weights = fmin(layers, 2) * of_layer, next = fmin(layers - 1, 2) * of_layer,
+           behind = (layers > 1 ? of_layer : 0) + made + g;
     bool own = has_own_ends(setting);
     double head = head_parameters(setting), waits = own ? 0 : made * head, reduced = (own ? g : made) * head;
     return (struct whole){
-        .at_head = w * layer + (own ? w * head : 0),
+        .at_head = of_layer * layer + (own ? w * head : 0),
         .in_layer = {weights * layer + reduced, (next + g) * layer + waits},
         .in_norm = {(weights + made) * layer + reduced, (next + made + g) * layer + waits},
         .behind_layer = behind * layer + waits,
@@ -117,8 +127,8 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
 {
     const struct missing_logits missing = missing_logits(setting);
     bool two = setting->fsdp == 2;
-    double w = weight_bytes(setting), layer = w * cost_largest_layer_parameters(setting),
-           head = w * head_parameters(setting);
+    double layer = layer_weight_bytes(setting) * cost_largest_layer_parameters(setting),
+           head = weight_bytes(setting) * head_parameters(setting);
     double layers = two ? 2 * layer : layer, at_head = has_own_ends(setting) ? layer + 2 * head : layers;
     double logits = cost_loss_logits(setting) * work->tokens;
     double inner = cost_precisions(setting).activation * layer_most(setting, last_columns);

@@ -123,7 +123,16 @@ static bool reduces(const struct cost_setting *setting, enum pass pass)
     return (pass == PASS_BACKWARD || pass == PASS_WEIGHT) && cost_shards_in_passes(setting);
 }
 
-static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
+/** Return the bytes of each parameter in a gather; 0: the pass gathers none. */
+static double gathered_bytes(const struct cost_setting *setting, bool gathers, bool of_layers)
+{
+    if (!gathers || setting->sharding != SCENARIO_ZERO3)
+        return 0;
+    return precision_bytes(of_layers && cost_gathers_fp8(setting) ? setting->precision : PRECISION_BF16);
+}
+
+/** @param gathered  bytes of each parameter in a gather; 0: there is none */
+static struct traffic traffic_of(const struct cost_setting *setting, enum pass pass, double parameters, double gathered)
 {
     struct platform room;
     const struct cost_setting linked = on_links(setting, &room);
@@ -131,9 +140,8 @@ static struct traffic traffic_of(const struct cost_setting *setting, enum pass p
     struct traffic traffic = {.reduce_hides = hides || setting->sharding == SCENARIO_ZERO3};
     double gradient_bytes = cost_precisions(setting).reduced;
     enum device_collective_kind reduction = cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER;
-    if (gathers && setting->sharding == SCENARIO_ZERO3)
-        traffic.gather_s =
-            collective_s(&linked, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &traffic.bytes);
+    if (gathered > 0)
+        traffic.gather_s = collective_s(&linked, DEVICE_ALL_GATHER, gathered * parameters, &traffic.bytes);
     if (reduces(setting, pass)) {
         traffic.scatter_s = collective_s(&linked, reduction, gradient_bytes * parameters, &traffic.bytes);
         traffic.across_s = group_reduce_s(&linked, parameters, &traffic.bytes);
@@ -154,45 +162,47 @@ static double converted_bytes(double from, double to)
     return from != to ? from + to : 0;
 }
 
-static struct copies copies_of_fsdp1(const struct cost_setting *setting, bool gathers, bool reduces)
+static struct copies copies_of_fsdp1(const struct cost_setting *setting, double gathered, bool reduces)
 {
     const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
     double bytes = cost_precisions(setting).gradient;
     double converted = setting->gradients == SCENARIO_FP32 ? half + bytes : 0;
     return (struct copies){.whole = reduces ? 2 * half + converted + 2 * bytes : 0,
-                           .shard = (gathers ? converted_bytes(shard, half) : 0) + (reduces ? (2 + 3) * bytes : 0)};
+                           .shard =
+                               (gathered > 0 ? converted_bytes(shard, gathered) : 0) + (reduces ? (2 + 3) * bytes : 0)};
 }
 
-static struct copies copies_of_fsdp2(const struct cost_setting *setting, bool gathers, bool reduces)
+static struct copies copies_of_fsdp2(const struct cost_setting *setting, double gathered, bool reduces)
 {
     const double half = cost_precisions(setting).weight, shard = cost_precisions(setting).shard;
     double bytes = cost_precisions(setting).gradient, converted = converted_bytes(bytes, shard);
-    return (struct copies){.whole = (gathers ? 2 * half : 0) + (reduces ? half + bytes : 0),
-                           .shard = (gathers ? converted_bytes(shard, half) + 2 * half : 0) +
+    return (struct copies){.whole = 2 * gathered + (reduces ? half + bytes : 0),
+                           .shard = (gathered > 0 ? converted_bytes(shard, gathered) + 2 * gathered : 0) +
                                     (reduces ? converted + 3 * shard : 0)};
 }
 
 /** Return the time of conversions and copies of whole tensors and of a rank's shards, beside the collectives. */
-static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, bool gathers)
+static double conversion_s(const struct cost_setting *setting, enum pass pass, double parameters, double gathered)
 {
     if (cost_shards(setting) == 1)
         return 0;
-    gathers = gathers && setting->sharding == SCENARIO_ZERO3;
-    struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathers, reduces(setting, pass))
-                                              : copies_of_fsdp1(setting, gathers, reduces(setting, pass));
+    struct copies copies = setting->fsdp == 2 ? copies_of_fsdp2(setting, gathered, reduces(setting, pass))
+                                              : copies_of_fsdp1(setting, gathered, reduces(setting, pass));
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
                                (copies.whole + copies.shard / cost_shards(setting)) * parameters);
 }
 
 /** Return the time in which a layer's gathered weights become fp8, for the GEMMs of one pass. A current scale reads
- * them once more. */
-static double weight_casts_s(const struct cost_setting *setting, double parameters, bool gathers)
+ * them once more. Weights that were gathered in fp8 need the transposed copy alone. */
+static double weight_casts_s(const struct cost_setting *setting, double parameters, double gathered)
 {
-    double half = cost_precisions(setting).weight, amax = setting->single & COST_SINGLE_AMAX ? half : 0;
-    if (setting->precision == PRECISION_BF16 || setting->sharding != SCENARIO_ZERO3 || !gathers)
+    double half = cost_precisions(setting).weight, fp8 = precision_bytes(setting->precision);
+    double amax = setting->single & COST_SINGLE_AMAX ? half : 0;
+    if (setting->precision == PRECISION_BF16 || gathered <= 0)
         return 0;
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
-                               (half + amax + precision_bytes(setting->precision)) * parameters);
+                               (gathered < half ? 2 * fp8 * (cost_fp8_copies(setting) - 1) : half + amax + fp8) *
+                                   parameters);
 }
 
 /** Return the time in which whole gradients of some parameters are added up: both are read, and the sum is written. */
@@ -213,14 +223,14 @@ void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *
     double all_s = layers_s(layers), products_s = layers->product_s, n = cost_n_layers(setting), first_s = 0;
     for (int32_t i = 0; i < setting->n_runs && n > 0; i++) {
         const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
-        double parameters = cost_largest_layer_parameters(of_run),
-               copies_s =
-                   conversion_s(of_run, PASS_FORWARD, parameters, true) + weight_casts_s(of_run, parameters, true);
-        struct traffic one = traffic_of(of_run, PASS_FORWARD, parameters, true);
+        double parameters = cost_largest_layer_parameters(of_run), gathered = gathered_bytes(of_run, true, true);
+        double casts_s = weight_casts_s(of_run, parameters, gathered),
+               copies_s = conversion_s(of_run, PASS_FORWARD, parameters, gathered) + casts_s;
+        struct traffic one = traffic_of(of_run, PASS_FORWARD, parameters, gathered);
         struct overlap_kernels layer = {all_s / n + copies_s, products_s / n};
         first_s = i == 0 ? one.gather_s : first_s;
         layers->kernels_s += of_run->runs[0].n * copies_s;
-        layers->cast_s += of_run->runs[0].n * weight_casts_s(of_run, parameters, true);
+        layers->cast_s += of_run->runs[0].n * casts_s;
         layers->shard_bytes += of_run->runs[0].n * one.bytes;
         layers->shard_s += (of_run->runs[0].n - (i == 0)) * (beside_s(setting, layer, one.gather_s, 0) - layer.all_s);
     }
@@ -230,8 +240,9 @@ void shards_gather_layers(const struct cost_setting *setting, struct cost_pass *
 void shards_gather_ends(const struct cost_setting *setting, bool first, bool last, struct cost_pass *end)
 {
     double parameters = cost_ends_parameters(setting->model, setting->tensor, first, last);
-    struct traffic ends = traffic_of(setting, PASS_FORWARD, parameters, true);
-    end->kernels_s += conversion_s(setting, PASS_FORWARD, parameters, true);
+    double gathered = gathered_bytes(setting, true, false);
+    struct traffic ends = traffic_of(setting, PASS_FORWARD, parameters, gathered);
+    end->kernels_s += conversion_s(setting, PASS_FORWARD, parameters, gathered);
     end->shard_bytes += ends.bytes;
     end->shard_s += ends.gather_s;
 }
@@ -244,11 +255,11 @@ void shards_of_layers(const struct cost_setting *setting, bool first, enum pass 
         cost->kernels_s += layers * addition_s(setting, cost_largest_layer_parameters(setting));
     if (!cost_shards_in_passes(setting) || layers == 0) /* 0: a stage that has only the embedding or the head */
         return;
-    double parameters = cost_largest_layer_parameters(setting);
-    struct traffic one = traffic_of(setting, pass, parameters, gathers);
+    double parameters = cost_largest_layer_parameters(setting), gathered = gathered_bytes(setting, gathers, true);
+    struct traffic one = traffic_of(setting, pass, parameters, gathered);
     cost->kernels_s +=
-        layers * (conversion_s(setting, pass, parameters, gathers) + weight_casts_s(setting, parameters, gathers));
-    cost->cast_s += layers * weight_casts_s(setting, parameters, gathers);
+        layers * (conversion_s(setting, pass, parameters, gathered) + weight_casts_s(setting, parameters, gathered));
+    cost->cast_s += layers * weight_casts_s(setting, parameters, gathered);
     double layer_s = layers_s(cost) / layers;
     struct overlap_kernels layer = {layer_s, cost->product_s / layers};
     double reduce_s = one.scatter_s + one.across_s + one.copy_s, exposed_s = one.reduce_hides ? 0 : reduce_s;
@@ -271,14 +282,17 @@ void shards_of_tables(const struct cost_setting *setting, enum pass pass, struct
     if (!cost_shards_in_passes(setting))
         return;
     double all = cost_ends_parameters(setting->model, setting->tensor, true, true);
-    struct traffic root = traffic_of(setting, pass, all, pass == PASS_FORWARD);
+    double gathered = gathered_bytes(setting, pass == PASS_FORWARD, false);
+    struct traffic root = traffic_of(setting, pass, all, gathered);
     struct overlap_kernels head = {cost->kernels_s + cost->tensor_s, cost->product_s};
-    cost->kernels_s += conversion_s(setting, pass, all, pass == PASS_FORWARD);
+    cost->kernels_s += conversion_s(setting, pass, all, gathered);
     cost->shard_bytes += root.bytes;
     cost->shard_s += root.gather_s + root.scatter_s + root.across_s + root.copy_s;
     if (pass == PASS_FORWARD || pass == PASS_WEIGHT || setting->keeps_gathered)
         return;
-    double first_s = traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), true).gather_s;
+    double first_s =
+        traffic_of(setting, PASS_FORWARD, cost_largest_layer_parameters(setting), gathered_bytes(setting, true, true))
+            .gather_s;
     cost->shard_s += beside_s(setting, head, first_s, 0) - head.all_s;
 }
 
@@ -307,15 +321,15 @@ static void add_replica_bytes(const struct cost_setting *setting, double paramet
 }
 
 /** Add `n` units of parameters that are gathered and reduced at once. */
-static void add_units(const struct cost_setting *setting, enum pass pass, double parameters, int32_t n, bool gathers,
+static void add_units(const struct cost_setting *setting, enum pass pass, double parameters, int32_t n, double gathered,
                       struct shards_traffic *traffic)
 {
-    struct traffic one = traffic_of(setting, pass, parameters, gathers);
+    struct traffic one = traffic_of(setting, pass, parameters, gathered);
     struct shards_traffic more = {.each = traffic->each};
     traffic->all_s += n * (one.gather_s + one.scatter_s + one.across_s + one.copy_s);
     traffic->hides = one.reduce_hides;
-    if (gathers && setting->sharding == SCENARIO_ZERO3)
-        add_group_bytes(setting, DEVICE_ALL_GATHER, cost_precisions(setting).weight * parameters, &more);
+    if (gathered > 0)
+        add_group_bytes(setting, DEVICE_ALL_GATHER, gathered * parameters, &more);
     if (reduces(setting, pass)) {
         add_group_bytes(setting, cost_all_reduces(setting) ? DEVICE_ALL_REDUCE : DEVICE_REDUCE_SCATTER,
                         cost_precisions(setting).reduced * parameters, &more);
@@ -333,9 +347,10 @@ struct shards_traffic shards_traffic_of(const struct cost_setting *setting, enum
     bool gathers = pass == PASS_FORWARD || (pass != PASS_WEIGHT && !setting->keeps_gathered);
     for (int32_t i = 0; i < setting->n_runs; i++) {
         const struct cost_setting *of_run = cost_of_one_run(setting, i, &room);
-        add_units(of_run, pass, cost_largest_layer_parameters(of_run), of_run->runs[0].n, gathers, &traffic);
+        add_units(of_run, pass, cost_largest_layer_parameters(of_run), of_run->runs[0].n,
+                  gathered_bytes(of_run, gathers, true), &traffic);
     }
-    add_units(setting, pass, cost_ends_parameters(setting->model, setting->tensor, true, true), 1, pass == PASS_FORWARD,
-              &traffic);
+    add_units(setting, pass, cost_ends_parameters(setting->model, setting->tensor, true, true), 1,
+              gathered_bytes(setting, pass == PASS_FORWARD, false), &traffic);
     return traffic;
 }

@@ -26,10 +26,7 @@ static double copied_parameters(const struct layer *layer)
     return parameters;
 }
 
-/** Return whether parameters of layers are gathered in fp8. Scales of blocks belong to a layout, which a gather of flat
- * shards does not keep, so only those of whole tensors allow it. zero3 gathers
- * bf16, which the passes cast. */
-static bool gathers_fp8(const struct cost_setting *setting)
+bool cost_gathers_fp8(const struct cost_setting *setting)
 {
     return setting->fp8_params && setting->precision == PRECISION_FP8_TENSOR;
 }
@@ -53,13 +50,13 @@ double cost_placeholder_bytes(const struct cost_setting *setting, bool last)
 double cost_gathered_parameter_bytes(const struct cost_setting *setting, double parameters)
 {
     double half = cost_precisions(setting).weight, saved = half - precision_bytes(PRECISION_FP8_TENSOR);
-    return half - (gathers_fp8(setting) ? saved * cost_layers_parameters(setting) / parameters : 0);
+    return half - (cost_gathers_fp8(setting) ? saved * cost_layers_parameters(setting) / parameters : 0);
 }
 
 double cost_cast_weights_s(const struct cost_setting *setting)
 {
-    double read = precision_bytes(gathers_fp8(setting) ? setting->precision : PRECISION_BF16);
-    double written = cost_fp8_copies(setting) - gathers_fp8(setting);
+    double read = precision_bytes(cost_gathers_fp8(setting) ? setting->precision : PRECISION_BF16);
+    double written = cost_fp8_copies(setting) - cost_gathers_fp8(setting);
     return written > 0 && setting->sharding != SCENARIO_ZERO3
                ? cost_memory_bound_s(setting->device, DEVICE_COPY, (read + written) * cost_layers_parameters(setting))
                : 0;

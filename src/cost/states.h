@@ -123,8 +123,8 @@ struct cost_host_copies cost_optimizer_copies(const struct cost_setting *setting
 double cost_host_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /** Return the bytes of the copies in fp8 that a rank keeps of its layers' weights from micro-batch to micro-batch, less
- * those of the bf16 weights if fp8_params leaves them out. Norms and routers are counted, too. zero3 casts what it
- * gathers and keeps no copy. */
+ * those of the bf16 weights if fp8_params leaves them out. Norms and routers are counted, too. zero3 keeps what it
+ * gathers for a pass only. */
 double cost_cast_weight_bytes(const struct cost_setting *setting);
 
 /** Return the bytes of the bf16 tensors that autograd takes for gradients of weights, if gradient_buffers says so. A
@@ -134,6 +134,10 @@ double cost_placeholder_bytes(const struct cost_setting *setting, bool last);
 /** Return the seconds in which a rank casts its layers' weights once a step [s]. From weights that were gathered in fp8
  * it makes the transposed copy. zero3 casts in each pass (cost/shards.h), so it is 0 here. */
 double cost_cast_weights_s(const struct cost_setting *setting);
+
+/** Return whether parameters of layers are gathered in fp8. Scales of blocks belong to a layout, which a gather of flat
+ * shards does not keep, so only those of whole tensors allow it. */
+bool cost_gathers_fp8(const struct cost_setting *setting);
 
 /** Return the mean bytes of each of the `parameters` of a rank's stage in the all-gather behind the optimizer. */
 double cost_gathered_parameter_bytes(const struct cost_setting *setting, double parameters);

@@ -345,7 +345,8 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
                  "fp8: GEMMs of layers; attention, norms, router, embedding and head have bf16; norms write fp8, and "
                  "kernels of their own cast other inputs and gradients; weights %s%s",
                  scenario->fp8_params ? "are stored in fp8 only" : "are cast once a step",
-                 any_sharded(scenario, 0) ? "; zero3 gathers bf16 and casts it in every pass" : "");
+                 any_sharded(scenario, 0) && !scenario->fp8_params ? "; zero3 gathers bf16 and casts it in every pass"
+                                                                   : "");
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
