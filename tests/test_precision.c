@@ -236,7 +236,7 @@ TEST(weights_in_fp8_only__are_gathered_in_fp8)
 }
 
 /* A layer of 80 parameters is cast in each pass: 2 B read, 1 B written, at 0.5 B/s. A current scale reads 2 B more.
- * What was gathered in fp8 needs a transposed copy, 1 B read and written, and a half of the bytes. */
+ * A gather in fp8 needs a transposed copy, 1 B read and written, and a half of the bytes. */
 TEST(zero3__casts_weights_in_each_pass)
 {
     static const struct {
