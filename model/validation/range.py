@@ -251,6 +251,25 @@ def varying_text(report):
     return text
 
 
+def fp8_text(report):
+    """A line for dense models, experts and each device: speed-ups of fp8 over bf16 in pairs of one release, model and plan."""
+    files, pairs = [path.name for path in sorted(HERE.glob("training_*.csv"))], {}
+    rows = {row["id"]: row for name in files for row in csv.DictReader(line for line in (HERE / name).open(newline="")
+                                                                        if not line.startswith("#"))}
+    for row in report["rows"]:
+        printed = rows.get(row["row"])
+        if printed and row["quantity"] == "tokens/s/GPU":
+            key = (printed["source"].split(":")[0].split(" ")[0], row["model"], row["gpus"], row["plan"], row["device"], "experts" in row)
+            pairs.setdefault(key, {}).setdefault((printed.get("precision") or "bf16") == "bf16", row)  # the first of each
+    off = {}
+    for (*_, device, experts), pair in pairs.items():
+        if len(pair) == 2:
+            measured, predicted = (pair[False][key] / pair[True][key] for key in ("measured", "predicted"))
+            off.setdefault(("experts" if experts else "dense", device), []).append(100 * (predicted - measured))
+    return "".join(f"{kind}, {device}: {sum(abs(points) <= 6 for points in found)} of {len(found)} pairs within 6 points, "
+                   f"{min(found):+.1f} to {max(found):+.1f}\n" for (kind, device), found in sorted(off.items()))
+
+
 def reserves():
     """Reserved over allocated memory, less 1, of the measured steps that are not padded and in no CUDA graph, sorted."""
     with open(HERE / "steps.csv", newline="") as file:
@@ -272,7 +291,8 @@ if __name__ == "__main__":
     parser.add_argument("--routing", action="store_true", help="print expert_routing.yaml: what real routing of experts costs")
     parser.add_argument("--reserve", action="store_true", help="print what PyTorch's allocator reserved in measured steps")
     parser.add_argument("--varying", action="store_true", help="read `slimsim validate --json`, print runs with varying lengths by source")
+    parser.add_argument("--fp8", action="store_true", help="read `slimsim validate --json`, print speed-ups of fp8 over bf16")
     asked = parser.parse_args()
-    sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else
+    sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else fp8_text(json.load(sys.stdin)) if asked.fp8 else
                      errors_text(json.load(sys.stdin)) if asked.errors else routing_text() if asked.routing else
                      reserve_text() if asked.reserve else text())
