@@ -183,6 +183,27 @@ TEST(model_error__is_that_of_runs_with_experts_in_fp8)
     }
 }
 
+/* With experts on Blackwell other runs count, whatever their format: 64 experts lie inside, 256 outside. */
+TEST(model_error__is_that_of_runs_with_experts_on_blackwell)
+{
+    static const struct {
+        int32_t experts;
+        enum precision precision;
+        const char *basis;
+    } cases[] = {{64, PRECISION_BF16, "6 measured runs of 2 sources with experts on Blackwell"},
+                 {64, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell"},
+                 {256, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell, wider for experts"}};
+    for (int i = 0; i < 3; i++) {
+        struct scenario scenario = scenario_of("nemo", "gb200", "fixed", 4096);
+        scenario.device.compute_capability = 10;
+        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = cases[i].experts, .top_k = 2}}};
+        scenario.precision = (int32_t)cases[i].precision;
+        struct model_error error = error_of(&scenario, 2);
+        CHECK_TEXT(error.basis, cases[i].basis);
+        CHECK_CLOSE(error.bias, 0.3, 1e-15);
+    }
+}
+
 /* Runs with varying lengths have a bias and a deviation of their own: sqrt(0.08^2 + 0.06^2) is 0.1 for a new framework.
  * They count for the shardings that were measured. */
 TEST(model_error__is_that_of_varying_lengths)
