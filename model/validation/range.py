@@ -47,9 +47,9 @@ HEAD = """\
 source: >-
   {} training runs of model/validation/training_a100.csv and training_h100.csv whose throughput `slimsim validate`
   compares; their sequences all have the same length, and best-fit packs whole ones. The other systems, and varying
-  lengths, are those of {} runs of varying.csv. fp8: the range of {} rows of training_fp8.csv. experts: that of {} rows
-  of training_experts.csv, in bf16. experts_fp8: that of {} rows of training_experts_fp8.csv. blackwell: that of {} rows
-  of training_blackwell.csv. experts_blackwell: that of {} rows of training_experts_blackwell.csv
+  lengths, are those of {} runs of varying.csv. fp8: {} rows of training_fp8.csv. experts: {} of training_experts.csv, in
+  bf16. experts_fp8: {} of training_experts_fp8.csv. blackwell: {} of training_blackwell.csv. experts_blackwell: {} of
+  training_experts_blackwell.csv
 """
 ROUTING_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
