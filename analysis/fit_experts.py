@@ -8,7 +8,7 @@ It prints each value as fitted and as in the file, with the mean errors of fitte
 
 Rows of grouped GEMMs, routers and permutations are those of experts.csv. Rows of DeepEP are those of dispatch.csv. The
 formulas are those of src/cost/kernel.c and src/cost/dispatch.c, and all other values are the device's own. To change a
-value, edit the device's file by hand.
+value, edit the device's file by hand. Rows of dispatch_blackwell.csv give those of B200, B300 and GB200.
 """
 import argparse
 import math
@@ -225,6 +225,55 @@ def shipped_of(text):
     return shipped
 
 
+def sent_rows(gpu, library, way):
+    """Rows of dispatch_blackwell.csv inside an NVLink domain."""
+    rows = []
+    for row in rows_of("dispatch_blackwell.csv"):
+        if row["kind"] == "all-to-all" and (row["gpu"], row["op"]) == (gpu, way) and library in row["library"]:
+            ranks, k, tokens, hidden, experts = (int(row[name] or 8) for name in ("ep", "topk", "tokens", "hidden", "experts"))
+            bytes_ = tokens * hidden * (2 if row["dtype"] == "bf16" else 1 + 4 / 128)
+            rows.append({"held": row["split"] == "open", "s": 1e-6 * (float(row["time_us"]) + float(row["notify_us"])),
+                         "sent": bytes_ * places(ranks, experts, k) * (ranks - 1) / ranks})
+    return rows
+
+
+def fit_blackwell(name, library, with_latency):
+    """DeepEP has a latency and a share of NVLink, kernels of HybridEP a share alone: they show no latency."""
+    device, gpu = numbers_of((TOP / f"model/gpu/{name}.yaml").read_text(encoding="utf-8")), {
+        "b200": "B200-SXM", "b300": "B300-SXM", "gb200": "GB200"}[name]
+
+    def seconds(values, row):
+        return (values[1] if with_latency else 0) + row["sent"] / (values[0] * device["nvlink_bytes_per_s"])
+
+    print(f"{name}, {library}:")
+    for way in ("dispatch", "combine"):
+        rows = sent_rows(gpu, library, way)
+        fitted, held = ([row for row in rows if row["held"] == wanted] for wanted in (False, True))
+        values = fit(seconds, fitted, (0.6, 3e-5) if with_latency else (0.6,))
+        say((f"{way}.nvlink", f"{way}.latency_s"), values, {}, errors_of(seconds, values, fitted), errors_of(seconds, values, held))
+
+
+def fit_blackwell_gemms():
+    """The start of a kernel on several streams, on the machine of SimuMax. Its GEMMs alone are as fast, so their
+    efficiency is all of the curve's."""
+    text = (TOP / "model/gpu/b200-simumax.yaml").read_text(encoding="utf-8")
+    curve, memory = numbers_of(text, "gemm"), numbers_of(text, "memory")
+    gemm, rows = Gemm(numbers_of(text), curve), []
+    for row in rows_of("dispatch_blackwell.csv"):
+        if row["gpu"] == "SimuMax":
+            m, n, k = (int(row[name]) for name in ("m_per_group", "n", "k"))
+            rows.append({"mnk": {"fwd": (m, n, k), "dgrad": (m, k, n), "wgrad": (n, k, m)}[row["pass"]],
+                         "groups": int(row["groups"]), "held": row["split"] == "open", "s": 1e-6 * float(row["time_us"])})
+
+    def streams(values, row):
+        return row["groups"] * gemm.seconds(row, 1, 1, values[0], memory["copy"], curve["epilogue"])
+
+    print("b200-simumax, several streams:")
+    fitted, held = ([row for row in rows if row["held"] == wanted] for wanted in (False, True))
+    values = fit(streams, fitted, (2e-6,), ROBUST)
+    say(("multi_stream.launch_s",), values, {}, errors_of(streams, values, fitted), errors_of(streams, values, held))
+
+
 def main():
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     text = (TOP / "model/gpu/h100-sxm.yaml").read_text(encoding="utf-8")
@@ -232,6 +281,10 @@ def main():
     fit_gemms(device, numbers_of(text, "gemm"), memory, shipped)
     fit_memory(device, memory, shipped)
     fit_dispatch(numbers_of(text, "measured"), shipped)
+    fit_blackwell("b200", "DeepEP", True)
+    fit_blackwell("b300", "DeepEP", True)
+    fit_blackwell("gb200", "HybridEP", False)
+    fit_blackwell_gemms()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ struct training {
 /** Make a training without failures. Measured runs like it are off by this bias and deviation. */
 static void make(struct training *training, double bias, double deviation)
 {
-    char errors[1024];
+    char errors[1280];
     fixture_data("finish_date");
     snprintf(errors, sizeof errors,
              "source: a test\nrows: 20\nsources: 2\nbetween: 0.1\nwithin: 0.1\nbias: %.17g\ndeviation: %.17g\n"
@@ -33,6 +33,7 @@ static void make(struct training *training, double bias, double deviation)
              "fp8: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: 0, deviation: 0.1}\n"
              "experts: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: 0, deviation: 0.1}\n"
              "blackwell: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: 0, deviation: 0.1}\n"
+             "experts_blackwell: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: 0, deviation: 0.1}\n"
              "experts_fp8: {rows: 20, sources: 2, between: 0.1, within: 0.1, bias: 0, deviation: 0.1}\n",
              bias, deviation, bias, deviation);
     fixture_write("finish_date/model/model_error.yaml", errors);
@@ -46,6 +47,8 @@ static void make(struct training *training, double bias, double deviation)
         "context: 4096, experts: 8, top_k: 2, ep: 8}\n"
         "blackwell: {precisions: bf16, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 32, tp: 8, pp: 4, "
         "vpp: 2, cp: 2, context: 4096}\n"
+        "experts_blackwell: {precisions: bf16, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 32, tp: 8, "
+        "pp: 4, vpp: 2, cp: 2, context: 4096, experts: 8, top_k: 2, ep: 8}\n"
         "experts_fp8: {precisions: fp8-tensor, devices: h800, frameworks: nemo, systems: best-fit, gpus: 32, tp: 8, "
         "pp: 4, vpp: 2, cp: 2, context: 4096, experts: 8, top_k: 2, ep: 8}\n");
     *training = (struct training){.question = {.tokens = 1e12, .n_offers = 1, .offers = &training->offer},

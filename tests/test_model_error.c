@@ -16,7 +16,8 @@ static const char numbers[] =
     "fp8: {rows: 20, sources: 3, bias: 0.05, between: 0, within: 0.02, deviation: 0.04}\n"
     "experts: {rows: 9, sources: 2, bias: 0.1, between: 0.05, within: 0.1, deviation: 0.12}\n"
     "experts_fp8: {rows: 7, sources: 2, bias: 0.07, between: 0, within: 0.1, deviation: 0.04}\n"
-    "blackwell: {rows: 8, sources: 2, bias: 0.02, between: 0.1, within: 0.05, deviation: 0.15}\n";
+    "blackwell: {rows: 8, sources: 2, bias: 0.02, between: 0.1, within: 0.05, deviation: 0.15}\n"
+    "experts_blackwell: {rows: 6, sources: 2, bias: 0.3, between: 0.1, within: 0.05, deviation: 0.2}\n";
 static const char range[] =
     "source: a test\ndevices: h100-sxm h800\nframeworks: nemo\nsystems: best-fit\n"
     "gpus: 16\ntp: 8\npp: 4\nvpp: 2\ncp: 2\ncontext: 4096\n"
@@ -27,13 +28,15 @@ static const char range[] =
     "experts_fp8: {precisions: fp8-tensor, devices: h100-sxm, frameworks: nemo, systems: best-fit, gpus: 8, "
     "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 8, top_k: 2, ep: 8}\n"
     "blackwell: {precisions: bf16 mxfp8, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 8, "
-    "tp: 4, pp: 2, vpp: 1, cp: 2, context: 8192}\n";
+    "tp: 4, pp: 2, vpp: 1, cp: 2, context: 8192}\n"
+    "experts_blackwell: {precisions: bf16 mxfp8, devices: gb200, frameworks: nemo, systems: best-fit, gpus: 8, "
+    "tp: 4, pp: 2, vpp: 1, cp: 4, context: 8192, experts: 64, top_k: 4, ep: 8}\n";
 
 /** Write both files to a data folder and look the error of a scenario up. */
 static bool look_up(const char *errors, int32_t sharding, const struct scenario *scenario, int64_t cp,
                     struct model_error *error, struct error *err)
 {
-    char *folder = strdup(fixture_data("model_error")), text[1600];
+    char *folder = strdup(fixture_data("model_error")), text[2400];
     snprintf(text, sizeof text, "source: a test\n%sheld: {p5_to_p95: 0.9}\nerrors: [{source: a, rows: 30}]\n", errors);
     fixture_write("model_error/model/model_error.yaml", text);
     snprintf(text, sizeof text, "%svarying_lengths: zero2 zero3\n", range);
@@ -177,6 +180,27 @@ TEST(model_error__is_that_of_runs_with_experts_in_fp8)
         struct model_error error = error_of(&scenario, 2);
         CHECK_TEXT(error.basis, cases[i].basis);
         CHECK_CLOSE(error.bias, 0.07, 1e-15);
+    }
+}
+
+/* With experts on Blackwell other runs count, whatever their format: 64 experts lie inside, 256 outside. */
+TEST(model_error__is_that_of_runs_with_experts_on_blackwell)
+{
+    static const struct {
+        int32_t experts;
+        enum precision precision;
+        const char *basis;
+    } cases[] = {{64, PRECISION_BF16, "6 measured runs of 2 sources with experts on Blackwell"},
+                 {64, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell"},
+                 {256, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell, wider for experts"}};
+    for (int i = 0; i < 3; i++) {
+        struct scenario scenario = scenario_of("nemo", "gb200", "fixed", 4096);
+        scenario.device.compute_capability = 10;
+        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = cases[i].experts, .top_k = 2}}};
+        scenario.precision = (int32_t)cases[i].precision;
+        struct model_error error = error_of(&scenario, 2);
+        CHECK_TEXT(error.basis, cases[i].basis);
+        CHECK_CLOSE(error.bias, 0.3, 1e-15);
     }
 }
 

@@ -3,7 +3,7 @@
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
 compares by their throughput. With the predictions of these runs and of public.csv it prints model/model_error.yaml: how
 far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs in fp8, those with
-experts, those with experts in fp8, and dense ones on Blackwell are apart in both.
+experts, those with experts in fp8, and those on Blackwell without and with experts are apart in both.
 
     range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
@@ -21,8 +21,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = ("tps_per_gpu", "tokens_per_s", "step_time_s", "tflops_per_gpu")
-DENSE, FP8, EXPERTS, EXPERTS_FP8, BLACKWELL = ("training_?100.csv", "training_fp8.csv", "training_experts.csv",
-                                               "training_experts_fp8.csv", "training_blackwell.csv")
+DENSE, FP8, EXPERTS, EXPERTS_FP8, BLACKWELL, EXPERTS_BLACKWELL = (
+    "training_?100.csv", "training_fp8.csv", "training_experts.csv", "training_experts_fp8.csv", "training_blackwell.csv",
+    "training_experts_blackwell.csv")
 REAL = "real-routing"  # the group of runs whose router was not forced to balance
 DEGREES = {"tp": "plan.tp", "pp": "plan.pp", "vpp": "plan.vpp", "cp": "plan.cp", "context": "data.context"}
 TRUSTED = ("A", "A-")
@@ -37,7 +38,8 @@ source: >-
   without the calibration rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any
   trust. fp8: the same of the runs of training_fp8.csv, of trust A and A-. experts: the same of the runs of
   training_experts.csv with balanced routing, of trust A and A-. experts_fp8: likewise of training_experts_fp8.csv.
-  blackwell: the same of the runs of training_blackwell.csv, of trust A and A-
+  blackwell: the same of the runs of training_blackwell.csv, of trust A and A-. experts_blackwell: likewise of
+  training_experts_blackwell.csv
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -45,9 +47,9 @@ HEAD = """\
 source: >-
   {} training runs of model/validation/training_a100.csv and training_h100.csv whose throughput `slimsim validate`
   compares; their sequences all have the same length, and best-fit packs whole ones. The other systems, and varying
-  lengths, are those of {} runs of varying.csv. fp8: the range of {} rows of training_fp8.csv. experts: that of {} rows
-  of training_experts.csv, in bf16. experts_fp8: that of {} rows of training_experts_fp8.csv. blackwell: that of {} rows
-  of training_blackwell.csv
+  lengths, are those of {} runs of varying.csv. fp8: {} rows of training_fp8.csv. experts: {} of training_experts.csv, in
+  bf16. experts_fp8: {} of training_experts_fp8.csv. blackwell: {} of training_blackwell.csv. experts_blackwell: {} of
+  training_experts_blackwell.csv
 """
 ROUTING_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -84,15 +86,16 @@ def degrees_of(rows):
 def sizes_of(rows):
     """Whether a model of these rows has windows, and the most experts, top_k and ep."""
     models = [(HERE.parent / "llm" / f"{name}.yaml").read_text() for name in sorted({row["model"] for row in rows})]
-    most = {key: max(int(size) for model in models for size in re.findall(rf"^{key}: (\d+)", model, re.MULTILINE))
+    most = {key: max(int(size) for model in models for size in re.findall(rf"\b{key}: (\d+)", model))
             for key in ("experts", "top_k")} | {"ep": max(int(row["plan.ep"] or 1) for row in rows)}
     windows = any(re.search(r"\bwindow: ", model) for model in models)
     return [f"windows: {str(windows).lower()}"] + [f"{key}: {size}" for key, size in most.items()]
 
 
 def text():
-    rows, others, fp8, experts, experts_fp8, blackwell = (compared(), varying(), compared(FP8), compared(EXPERTS),
-                                                          compared(EXPERTS_FP8), compared(BLACKWELL))
+    rows, others, fp8, experts, experts_fp8, blackwell, on_blackwell = (
+        compared(), varying(), compared(FP8), compared(EXPERTS), compared(EXPERTS_FP8), compared(BLACKWELL),
+        compared(EXPERTS_BLACKWELL))
     devices, frameworks, *degrees = degrees_of(rows)
     lines = [devices, frameworks,
              f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
@@ -103,8 +106,10 @@ def text():
     lines += [f"  {line}" for line in (f"precisions: {' '.join(sorted({row['precision'] for row in experts_fp8}))}",
                                        "systems: best-fit", *degrees_of(experts_fp8), *sizes_of(experts_fp8))] + ["blackwell:"]
     lines += [f"  {line}" for line in (f"precisions: {' '.join(sorted({row['precision'] or 'bf16' for row in blackwell}))}",
-                                       "systems: best-fit", *degrees_of(blackwell))]
-    return HEAD.format(*map(len, (rows, others, fp8, experts, experts_fp8, blackwell))) + "\n".join(lines) + "\n"
+                                       "systems: best-fit", *degrees_of(blackwell))] + ["experts_blackwell:"]
+    lines += [f"  {line}" for line in (f"precisions: {' '.join(sorted({row['precision'] or 'bf16' for row in on_blackwell}))}",
+                                       "systems: best-fit", *degrees_of(on_blackwell), *sizes_of(on_blackwell))]
+    return HEAD.format(*map(len, (rows, others, fp8, experts, experts_fp8, blackwell, on_blackwell))) + "\n".join(lines) + "\n"
 
 
 def plan_of(row):
@@ -213,19 +218,21 @@ def errors_text(report):
     """model_error.yaml of the output of `slimsim validate --json`."""
     dense, fp8, experts = sources_of(report, DENSE, "public.csv"), sources_of(report, FP8), sources_of(report, EXPERTS)
     experts_fp8 = sources_of(report, EXPERTS_FP8)  # two sources: without one the other has none to be held against
-    blackwell = sources_of(report, BLACKWELL)
+    blackwell, on_blackwell = sources_of(report, BLACKWELL), sources_of(report, EXPERTS_BLACKWELL)
     lines = [*numbers_of(errors_of(dense)),
              f"varying: {{{', '.join(numbers_of(varying_of(report)))}}}",
              f"fp8: {{{', '.join(numbers_of(errors_of(fp8)))}}}",
              f"experts: {{{', '.join(numbers_of(errors_of(experts)))}}}",
              f"experts_fp8: {{{', '.join(numbers_of(errors_of(experts_fp8)))}}}",
              f"blackwell: {{{', '.join(numbers_of(errors_of(blackwell)))}}}",
+             f"experts_blackwell: {{{', '.join(numbers_of(errors_of(on_blackwell)))}}}",
              f"held: {held_text(dense)}", f"held_fp8: {held_text(fp8)}", f"held_experts: {held_text(experts)}",
-             f"held_blackwell: {held_text(blackwell)}",
+             f"held_blackwell: {held_text(blackwell)}", f"held_experts_blackwell: {held_text(on_blackwell)}",
              "errors:", *source_lines(errors_of(dense)), "errors_fp8:", *source_lines(errors_of(fp8)),
              "errors_experts:", *source_lines(errors_of(experts)),
              "errors_experts_fp8:", *source_lines(errors_of(experts_fp8)),
-             "errors_blackwell:", *source_lines(errors_of(blackwell))]
+             "errors_blackwell:", *source_lines(errors_of(blackwell)),
+             "errors_experts_blackwell:", *source_lines(errors_of(on_blackwell))]
     return ERRORS_HEAD + "\n".join(lines) + "\n"
 
 

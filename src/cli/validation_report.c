@@ -268,8 +268,13 @@ static void print_misjudged(const struct validate *validate, enum part part, boo
 /** Print how many simulated runs are wrongly predicted to fit or not. Rows with an open plan are left out. */
 static void print_fits(const struct validate *validate, enum part part)
 {
-    static const char *const of[N_PARTS] = {
-        "", " of groups", " with fp8", " with experts", " with experts in fp8", " on Blackwell"};
+    static const char *const of[N_PARTS] = {"",
+                                            " of groups",
+                                            " with fp8",
+                                            " with experts",
+                                            " with experts in fp8",
+                                            " on Blackwell",
+                                            " with experts on Blackwell"};
     struct validate_outcomes outcomes = part >= PART_KINDS
                                             ? validate_outcomes_of_kind(validate, part - PART_KINDS + VALIDATE_FP8)
                                             : validate_outcomes_of(validate, part == PART_GROUPS ? "" : NULL);
@@ -345,12 +350,18 @@ void validation_print(const struct validate *validate)
 
 static bool has_experts(const struct validate_row *row)
 {
-    return row->kind == VALIDATE_EXPERTS || row->kind == VALIDATE_EXPERTS_FP8;
+    return row->kind == VALIDATE_EXPERTS || row->kind == VALIDATE_EXPERTS_FP8 ||
+           row->kind == VALIDATE_EXPERTS_BLACKWELL;
 }
 
 static bool has_fp8(const struct validate_row *row)
 {
     return row->kind == VALIDATE_FP8 || row->kind == VALIDATE_EXPERTS_FP8;
+}
+
+static bool is_on_blackwell(const struct validate_row *row)
+{
+    return row->kind == VALIDATE_BLACKWELL || row->kind == VALIDATE_EXPERTS_BLACKWELL;
 }
 
 static json_t *row_json(const struct validate_row *row)
@@ -369,7 +380,7 @@ static json_t *row_json(const struct validate_row *row)
         json_object_set_new(json, "experts", json_true());
     if (has_fp8(row))
         json_object_set_new(json, "fp8", json_true());
-    if (row->kind == VALIDATE_BLACKWELL)
+    if (is_on_blackwell(row))
         json_object_set_new(json, "blackwell", json_true());
     json_object_set_new(json, "assumed", json_string(row->assumed));
     if (row->ratio_only)
@@ -447,7 +458,8 @@ static json_t *kind_json(const struct validate *validate, const struct texts *so
 
 void validation_print_json(const struct validate *validate)
 {
-    static const char *const keys[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts_fp8", "blackwell"};
+    static const char *const keys[VALIDATE_N_KINDS] = {
+        "", "fp8", "experts", "experts_fp8", "blackwell", "experts_blackwell"};
     struct texts sources = texts_of(validate, source_of), devices = texts_of(validate, device_of),
                  groups = texts_of(validate, group_of);
     json_t *rows = json_array(), *skipped = json_array(), *statistics = json_array(), *of_groups = json_array();
@@ -512,7 +524,7 @@ static bool write_rows(struct trace *trace, const struct validate *validate, con
             .quantity = (int32_t)row->quantity,
             .experts = has_experts(row),
             .fp8 = has_fp8(row),
-            .blackwell = row->kind == VALIDATE_BLACKWELL,
+            .blackwell = is_on_blackwell(row),
             .calibration = row->calibration,
             .full_plan = strcmp(row->trust, "A") == 0 || strcmp(row->trust, "A-") == 0,
             .only_beside_pair = row->ratio_only,

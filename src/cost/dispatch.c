@@ -32,16 +32,19 @@ static struct cost_dispatch by_token(const struct cost_setting *apart, const str
                                      enum cost_way way, int32_t n)
 {
     const struct device_experts *curve = &apart->device->experts;
-    const struct device_dispatch *of = &curve->deepep[way];
+    const struct device_dispatch *of = &curve->deepep[way], *hybrid = &curve->hybrid_ep[way];
+    bool is_hybrid = apart->dispatcher == SCENARIO_DISPATCH_HYBRID_EP;
     int32_t each = cost_ranks_each(apart, n);
     double nvlink_bytes_per_s =
         cost_inside_bytes_per_s(apart->platform, true, (struct cost_group){each, apart->tensor});
     double inside = bytes * reached(apart->model, kind, n) * (each - 1) / each;
+    if (each == n && is_hybrid && hybrid->nvlink > 0)
+        of = hybrid;
     if (each == n)
         return (struct cost_dispatch){.seconds = of->latency_s + inside / (of->nvlink * nvlink_bytes_per_s),
                                       .sent_bytes = inside};
     double domains = (double)n / each, away = bytes * reached(apart->model, kind, domains) * (domains - 1) / domains;
-    double share = apart->dispatcher == SCENARIO_DISPATCH_HYBRID_EP ? curve->hybrid_ep_nic : curve->deepep_nic;
+    double share = is_hybrid ? curve->hybrid_ep_nic : curve->deepep_nic;
     double nic_s = away / (share * cost_nic_bytes_per_s(apart, apart->tensor * each));
     return (struct cost_dispatch){.seconds =
                                       of->nodes_latency_s + fmax(nic_s, inside / (of->forward * nvlink_bytes_per_s)),

@@ -85,6 +85,11 @@
             experts.deepep[way].nodes_latency_s),                                                                      \
         KEY("experts.deepep." name ".forward", "-", 0, 1, "0",                                                         \
             "share of NVLink's bandwidth at which a domain passes tokens on", experts.deepep[way].forward)
+#define HYBRID_EP(name, way)                                                                                           \
+    KEY("experts.hybrid_ep." name ".latency_s", "s", 0, 1, "0", "latency in an NVLink domain",                         \
+        experts.hybrid_ep[way].latency_s),                                                                             \
+        KEY("experts.hybrid_ep." name ".nvlink", "-", 0, 1, "0",                                                       \
+            "share of NVLink's bandwidth in a domain; 0: both as DeepEP's", experts.hybrid_ep[way].nvlink)
 
 static const struct schema_key sheet[] = {
     {"name", SCHEMA_WORD, "-", 0, 0, NULL, NULL, "name of the device", FIELD(name)},
@@ -165,6 +170,8 @@ static const struct schema_key training[] = {
     DISPATCH("combine", 1),
     KEY("experts.deepep.nic", "-", 0, 1, "0", "share of the NIC's bandwidth; 0: DeepEP was not measured",
         experts.deepep_nic),
+    HYBRID_EP("dispatch", 0),
+    HYBRID_EP("combine", 1),
     KEY("experts.hybrid_ep.nic", "-", 0, 1, "0", "share of the NIC's bandwidth; 0: HybridEP was not measured",
         experts.hybrid_ep_nic),
 };

@@ -206,6 +206,7 @@ struct device_experts {
     double router_token_bytes, router_expert_bytes; /* bytes of a token that its scores' kernels move, and of each of
                                                        its scores */
     struct device_dispatch deepep[2];               /* to experts, and back */
+    struct device_dispatch hybrid_ep[2];            /* in an NVLink domain; nvlink 0: as deepep */
     double deepep_nic, hybrid_ep_nic;               /* share of the NIC's bandwidth */
 };
 

@@ -9,9 +9,9 @@
 #include "document/schema.h"
 
 /** Errors of dense runs in bf16 with lengths all alike, of those with varying lengths, of runs in fp8, with experts,
- * with experts in fp8, and of dense runs on Blackwell. */
+ * with experts in fp8, and on Blackwell without and with experts. */
 struct errors {
-    struct model_error fixed, varying, fp8, experts, experts_fp8, blackwell;
+    struct model_error fixed, varying, fp8, experts, experts_fp8, blackwell, experts_blackwell;
 };
 
 /* Keys of one struct model_error. */
@@ -73,10 +73,12 @@ static const struct schema_key keys[] = {
     ERRORS("experts.", experts, " with experts"),
     ERRORS("experts_fp8.", experts_fp8, " with experts in fp8"),
     ERRORS("blackwell.", blackwell, " on Blackwell"),
+    ERRORS("experts_blackwell.", experts_blackwell, " with experts on Blackwell"),
 };
-static const char *const others[] = {"source", "held",       "held_fp8",       "held_experts",       "held_blackwell",
-                                     "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", "errors_blackwell",
-                                     NULL};
+static const char *const others[] = {
+    "source", "held",       "held_fp8",       "held_experts",       "held_blackwell",   "held_experts_blackwell",
+    "errors", "errors_fp8", "errors_experts", "errors_experts_fp8", "errors_blackwell", "errors_experts_blackwell",
+    NULL};
 
 /** Widen the deviation, and say what it rests on. Few sources may differ less than those of dense runs by chance. */
 static void widen(const struct validated_range *range, const struct scenario *scenario, int64_t cp, int32_t sharding,
@@ -85,11 +87,9 @@ static void widen(const struct validated_range *range, const struct scenario *sc
     double between = fmax(error->between, dense_between);
     error->n_wider = validated_range_respects(range, scenario, cp, sharding, error->wider);
     error->deviation = sqrt(error->deviation * error->deviation + error->n_wider * between * between);
-    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s%s", (int)error->rows,
+    int used = snprintf(error->basis, sizeof error->basis, "%d measured runs of %d sources%s%s%s%s", (int)error->rows,
                         (int)error->sources, error->varying ? " with varying lengths" : "", error->fp8 ? " in fp8" : "",
-                        error->experts     ? " with experts"
-                        : error->blackwell ? " on Blackwell"
-                                           : "");
+                        error->experts ? " with experts" : "", error->blackwell ? " on Blackwell" : "");
     for (int32_t i = 0; i < error->n_wider; i++)
         used += snprintf(error->basis + used, sizeof error->basis - (size_t)used, "%s%s",
                          i == 0 ? ", wider for " : ", ", error->wider[i]);
@@ -108,14 +108,16 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
         return false;
     errors.varying.varying = validated_range_varies(&range, scenario, sharding);
     bool experts = model_has_experts(&scenario->model), fp8 = scenario->precision != PRECISION_BF16;
-    errors.experts.experts = errors.experts_fp8.experts = experts;
-    errors.blackwell.blackwell = true;
+    errors.experts.experts = errors.experts_fp8.experts = errors.experts_blackwell.experts = experts;
+    errors.blackwell.blackwell = errors.experts_blackwell.blackwell = true;
     errors.fp8.fp8 = errors.experts_fp8.fp8 = fp8;
-    *error = experts                                  ? (fp8 ? errors.experts_fp8 : errors.experts)
-             : errors.varying.varying                 ? errors.varying
-             : device_is_blackwell(&scenario->device) ? errors.blackwell
-             : fp8                                    ? errors.fp8
-                                                      : errors.fixed;
+    bool blackwell = device_is_blackwell(&scenario->device);
+    *error = experts && blackwell     ? errors.experts_blackwell
+             : experts                ? (fp8 ? errors.experts_fp8 : errors.experts)
+             : errors.varying.varying ? errors.varying
+             : blackwell              ? errors.blackwell
+             : fp8                    ? errors.fp8
+                                      : errors.fixed;
     widen(&range, scenario, cp, sharding, errors.fixed.between, error);
     return true;
 }

@@ -47,6 +47,9 @@ static const struct schema_key keys[] = {
      FIELD(experts_fp8.precisions)},
     LIMITS("blackwell.", blackwell),
     {"blackwell.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs", FIELD(blackwell.precisions)},
+    EXPERTS("experts_blackwell", experts_blackwell),
+    {"experts_blackwell.precisions", SCHEMA_TEXT, "-", 0, 0, NULL, NULL, "precisions of the runs",
+     FIELD(experts_blackwell.precisions)},
 };
 
 bool validated_range_read(const char *data_dir, struct validated_range *range, struct error *err)
@@ -71,11 +74,10 @@ bool validated_range_varies(const struct validated_range *range, const struct sc
 /** Return the limits of the runs that a scenario is compared with. */
 static const struct measured_limits *limits_of(const struct validated_range *range, const struct scenario *scenario)
 {
-    bool fp8 = scenario->precision != PRECISION_BF16;
-    return model_has_experts(&scenario->model)      ? (fp8 ? &range->experts_fp8 : &range->experts)
-           : device_is_blackwell(&scenario->device) ? &range->blackwell
-           : fp8                                    ? &range->fp8
-                                                    : &range->dense;
+    bool fp8 = scenario->precision != PRECISION_BF16, experts = model_has_experts(&scenario->model);
+    if (device_is_blackwell(&scenario->device))
+        return experts ? &range->experts_blackwell : &range->blackwell;
+    return experts ? (fp8 ? &range->experts_fp8 : &range->experts) : fp8 ? &range->fp8 : &range->dense;
 }
 
 /** Return whether runs of a scenario's precision were measured. */

@@ -14,12 +14,12 @@ struct measured_limits {
     int64_t experts, top_k, ep; /* of runs with experts */
 };
 
-/** The range of the measured runs. Runs in fp8, with experts, with experts in fp8, and dense ones on Blackwell have
- * limits of their own. */
+/** The range of the measured runs. Runs in fp8, with experts, with experts in fp8, and those on Blackwell without and
+ * with experts have limits of their own. */
 struct validated_range {
     char source[512];
     char varying_lengths[512]; /* shardings of the runs whose lengths vary */
-    struct measured_limits dense, fp8, experts, experts_fp8, blackwell;
+    struct measured_limits dense, fp8, experts, experts_fp8, blackwell, experts_blackwell;
 };
 
 /** @return false with err: the file cannot be read */

@@ -10,7 +10,8 @@
 #include "document/schema_text.h"
 #include "validate/predict.h"
 
-const char *const validate_kind_names[VALIDATE_N_KINDS] = {"", "fp8", "experts", "experts in fp8", "blackwell"};
+const char *const validate_kind_names[VALIDATE_N_KINDS] = {
+    "", "fp8", "experts", "experts in fp8", "blackwell", "experts on blackwell"};
 
 /** A row that is being read. */
 struct file {
@@ -272,6 +273,14 @@ static bool add_lines(struct error *err, struct error *own)
     return own->status == ERROR_NONE;
 }
 
+static enum validate_kind kind_of(const struct scenario *scenario)
+{
+    bool experts = model_has_experts(&scenario->model), fp8 = scenario->precision != PRECISION_BF16;
+    if (device_is_blackwell(&scenario->device))
+        return experts ? VALIDATE_EXPERTS_BLACKWELL : VALIDATE_BLACKWELL;
+    return experts ? (fp8 ? VALIDATE_EXPERTS_FP8 : VALIDATE_EXPERTS) : fp8 ? VALIDATE_FP8 : VALIDATE_DENSE;
+}
+
 bool row_read(const struct measured *measured, int32_t row, struct setting *setting, struct validate_row *result,
               struct error *err)
 {
@@ -289,11 +298,7 @@ bool row_read(const struct measured *measured, int32_t row, struct setting *sett
     if (result->reason[0] != '\0')
         return true;
     result->quantity = quantity_of(&file);
-    bool experts = model_has_experts(&setting->scenario.model), fp8 = setting->scenario.precision != PRECISION_BF16;
-    result->kind = experts                                          ? (fp8 ? VALIDATE_EXPERTS_FP8 : VALIDATE_EXPERTS)
-                   : device_is_blackwell(&setting->scenario.device) ? VALIDATE_BLACKWELL
-                   : fp8                                            ? VALIDATE_FP8
-                                                                    : VALIDATE_DENSE;
+    result->kind = kind_of(&setting->scenario);
     bool throughput = result->quantity == VALIDATE_THROUGHPUT, time = result->quantity >= VALIDATE_LAYER_FORWARD;
     doubt_parameters(&file, setting);
     result->measured = throughput ? measured_throughput(&file, setting)

@@ -27,18 +27,19 @@ enum validate_quantity {
     VALIDATE_N_QUANTITIES
 };
 
-/** Runs whose errors count apart: in bf16 without experts, in fp8, with experts, with experts in fp8, and without
- * experts on Blackwell. */
+/** Runs whose errors count apart: in bf16 without experts, in fp8, with experts, with experts in fp8, and on Blackwell
+ * without and with experts. */
 enum validate_kind {
     VALIDATE_DENSE,
     VALIDATE_FP8,
     VALIDATE_EXPERTS,
     VALIDATE_EXPERTS_FP8,
     VALIDATE_BLACKWELL,
+    VALIDATE_EXPERTS_BLACKWELL,
     VALIDATE_N_KINDS
 };
-extern const char
-    *const validate_kind_names[VALIDATE_N_KINDS]; /* "", "fp8", "experts", "experts in fp8", "blackwell" */
+/** "", "fp8", "experts", "experts in fp8", "blackwell", "experts on blackwell" */
+extern const char *const validate_kind_names[VALIDATE_N_KINDS];
 
 /** One row of a file. Texts are shortened to their space. */
 struct validate_row {

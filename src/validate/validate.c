@@ -9,10 +9,19 @@
 #include "base/nearest.h"
 #include "validate/cause.h"
 
-static const char *const shipped[] = {
-    "training_h100.csv",        "training_a100.csv",     "layers.csv", "memory.csv",       "public.csv",
-    "public_memory.csv",        "varying.csv",           "replay.csv", "training_fp8.csv", "training_experts.csv",
-    "training_experts_fp8.csv", "training_blackwell.csv"};
+static const char *const shipped[] = {"training_h100.csv",
+                                      "training_a100.csv",
+                                      "layers.csv",
+                                      "memory.csv",
+                                      "public.csv",
+                                      "public_memory.csv",
+                                      "varying.csv",
+                                      "replay.csv",
+                                      "training_fp8.csv",
+                                      "training_experts.csv",
+                                      "training_experts_fp8.csv",
+                                      "training_blackwell.csv",
+                                      "training_experts_blackwell.csv"};
 enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
 
 /** A filter "COLUMN=VALUE". */
