@@ -121,14 +121,15 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     recompute-granularity recompute-method recompute-num-layers attention-backend main-params-dtype main-grads-dtype exp-avg-dtype exp-avg-sq-dtype
     optimizer-offload-fraction window-size window-attn-skip-freq num-experts moe-router-topk moe-ffn-hidden-size moe-layer-freq
     moe-shared-expert-intermediate-size moe-token-dispatcher-type moe-expert-capacity-factor expert-model-parallel-size
-    expert-tensor-parallel-size moe-router-num-groups moe-router-group-topk moe-flex-dispatcher-backend q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers""".split()}
+    expert-tensor-parallel-size moe-router-num-groups moe-router-group-topk moe-flex-dispatcher-backend q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers
+    fp8-format fp8-recipe""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
     dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload moe-router-pre-softmax
     multi-latent-attention moe-grouped-gemm moe-permute-fusion moe-pad-expert-input-to-capacity
-    overlap-moe-expert-parallel-comm""".split()}
+    overlap-moe-expert-parallel-comm fp8-param-gather""".split()}
 KNOWN |= {"recompute-modules": None, "sequence-packing-scheduler": 1, "max-seqlen-per-dp-cp-rank": 1}  # None: any number
 
 
@@ -338,6 +339,15 @@ class Megatron(unittest.TestCase):
         flags, _ = self.flags("model=llama-7b", "platform=h100-2x8", "data.global_batch=32", "systems.0.plan=auto")
         degrees = [int(flags[f"--{name}-parallel-size"]) for name in ("tensor-model", "pipeline-model", "context")]
         self.assertEqual(16 % (degrees[0] * degrees[1] * degrees[2]), 0)
+
+    def test_export__prints_the_recipe_of_a_precision(self):
+        keys = ("--bf16", "--fp8-format", "--fp8-recipe", "--fp8-param-gather")
+        for settings, expected in ((("precision=bf16",), ("", None, None, None)),
+                                   (("precision=fp8-tensor",), ("", "hybrid", "delayed", None)),
+                                   (("precision=fp8-tensor", "fp8_scaling=current", "fp8_params=true"), ("", "hybrid", "tensorwise", "")),
+                                   (("precision=mxfp8", "device=b200", "platform={name: b200, nodes: 32}"), ("", "e4m3", "mxfp8", None))):
+            flags, _ = self.flags(*settings)
+            self.assertEqual(tuple(flags.get(key) for key in keys), expected, settings)
 
     def test_export__prints_the_optimizer(self):
         plan = "systems.0.plan."

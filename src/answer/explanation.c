@@ -39,11 +39,11 @@ static void fill_shares(const struct scenario *scenario, const struct trace_summ
            fp8_flop = least->fp8_flop - (scenario->precision == PRECISION_BF16 ? 0 : excess->product_flop);
     share[EXPLAIN_PRODUCTS] = dense_s - dense_flop / peak + (fp8_flop - experts_fp8) * in_fp8;
     share[EXPLAIN_EXPERT_PRODUCTS] = experts_s - experts_flop / peak + experts_fp8 * in_fp8;
-    share[EXPLAIN_CASTS] = least->cast_s;
+    share[EXPLAIN_CASTS] = least->cast_s - excess->cast_s;
     share[EXPLAIN_FP8] = -fp8_flop * in_fp8;
     share[EXPLAIN_ATTENTION] = least->attention_s - (least->hardware_flop - least->product_flop) / peak;
     share[EXPLAIN_OTHER_KERNELS] = least->kernels_s - least->product_s - least->cast_s - least->attention_s + beside_s -
-                                   (excess->kernels_s - excess->product_s);
+                                   (excess->kernels_s - excess->product_s - excess->cast_s);
     share[EXPLAIN_LAUNCHES] = costs->wait_s;
     share[EXPLAIN_PADDING] = costs->padding_s;
     share[EXPLAIN_RECOMPUTATION] = costs->recomputed_s;

@@ -122,7 +122,7 @@ static void write_head(FILE *file, const struct writer *writer)
 {
     const struct scenario *scenario = writer->scenario;
     const char *const engine = scenario->engine == SCENARIO_CRITICAL_PATH ? "critical path" : "SimGrid";
-    char note[ASSUMPTIONS_SIZE], attention[SCHEMA_WORD_BYTES];
+    char note[ASSUMPTIONS_SIZE], attention[SCHEMA_WORD_BYTES], precision[SCHEMA_WORD_BYTES];
     fprintf(file, "%s: ", scenario->name);
     write_language_model(file, scenario);
     fprintf(file, " on %d x %s (", platform_n_gpus(&scenario->platform), scenario->device.name);
@@ -130,7 +130,10 @@ static void write_head(FILE *file, const struct writer *writer)
     fputs("), ", file);
     write_data(file, &scenario->data);
     schema_choice_name(DEVICE_ATTENTION, scenario->attention, attention);
-    fprintf(file, "\nframework %s, attention %s, %s; ", scenario->framework_name, attention, engine);
+    schema_choice_name(PRECISION_NAMES, scenario->precision, precision);
+    fprintf(file, "\nframework %s, attention %s, ", scenario->framework_name, attention);
+    fprintf(file, "%s%s%s; ", scenario->precision == PRECISION_BF16 ? "" : precision,
+            scenario->precision == PRECISION_BF16 ? "" : ", ", engine);
     write_iterations(file, writer);
     fputc('\n', file);
     if (assumptions_long_documents(&scenario->data, writer->lengths, note))

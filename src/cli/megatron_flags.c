@@ -353,13 +353,27 @@ static void print_model(const struct model *model, FILE *file)
     number(file, "--make-vocab-size-divisible-by", model->vocabulary_multiple > 0 ? model->vocabulary_multiple : 1);
 }
 
+/** Print the number formats. Transformer Engine's recipes of blocks have one format in both passes. */
+static void print_precision(const struct scenario *scenario, FILE *file)
+{
+    static const char *const recipes[PRECISION_N_GEMM] = {
+        [PRECISION_FP8_TENSOR] = "tensorwise", [PRECISION_FP8_BLOCK] = "blockwise", [PRECISION_MXFP8] = "mxfp8"};
+    bool tensor = scenario->precision == PRECISION_FP8_TENSOR;
+    fputs("--bf16\n", file);
+    if (scenario->precision == PRECISION_BF16)
+        return;
+    fprintf(file, "--fp8-format %s\n--fp8-recipe %s\n", tensor ? "hybrid" : "e4m3",
+            tensor && scenario->fp8_scaling == SCENARIO_SCALING_DELAYED ? "delayed" : recipes[scenario->precision]);
+    flag_if(file, scenario->fp8_params, "--fp8-param-gather");
+}
+
 static void print_batch(const struct point_view *view, const struct found *found, FILE *file)
 {
     int64_t context = view->scenario->data.context, positions = view->scenario->model.positions;
     int64_t micro_batch = (found->longest_tokens + context - 1) / context;
     number(file, "--seq-length", context);
     number(file, "--max-position-embeddings", positions > context ? positions : context);
-    flag_if(file, true, "--bf16");
+    print_precision(view->scenario, file);
     if (found->scheduler == NULL) {
         number(file, "--micro-batch-size", micro_batch);
         number(file, "--global-batch-size", micro_batch * found->n_micro_batches * view->system->dp);

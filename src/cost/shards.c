@@ -197,7 +197,8 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
 static double weight_casts_s(const struct cost_setting *setting, double parameters, double gathered)
 {
     double half = cost_precisions(setting).weight, fp8 = precision_bytes(setting->precision);
-    double amax = setting->single & COST_SINGLE_AMAX ? half : 0;
+    bool current = setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
+    double amax = current ? half : 0;
     if (setting->precision == PRECISION_BF16 || gathered <= 0)
         return 0;
     return cost_memory_bound_s(setting->device, DEVICE_COPY,

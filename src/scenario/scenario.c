@@ -55,8 +55,9 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
             snprintf(allowed + used, sizeof allowed - used, "%s%.30s", used > 0 ? ", " : "", other);
         }
     return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
-                          "precision: %s was not measured on device %s; allowed: %s", name, scenario->device.name,
-                          allowed);
+                          "precision: %s %s device %s; allowed: %s", name,
+                          scenario->device.fp8_flop_per_s > 0 ? "was not measured on" : "has no peak in the file of",
+                          scenario->device.name, allowed);
 }
 
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err)

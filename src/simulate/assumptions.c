@@ -328,6 +328,26 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
     return n;
 }
 
+/** Say what has fp8, and how weights are stored and gathered. */
+static void print_precision(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
+{
+    char name[SCHEMA_WORD_BYTES];
+    bool tensor = scenario->precision == PRECISION_FP8_TENSOR;
+    schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    snprintf(
+        line, ASSUMPTIONS_SIZE,
+        "%s%s: GEMMs of layers; attention, norms, router, embedding and head have bf16; norms write fp8, and kernels "
+        "of their own cast other inputs and gradients; weights of layers are %s%s",
+        name,
+        !tensor                                             ? ""
+        : scenario->fp8_scaling == SCENARIO_SCALING_DELAYED ? " (delayed scales)"
+                                                            : " (current scales)",
+        scenario->fp8_params ? "stored in fp8 only" : "cast once a step",
+        any_sharded(scenario, 0) && !(scenario->fp8_params && tensor)
+            ? "; zero3 gathers bf16 and casts it in every pass"
+            : "");
+}
+
 /** Print the traffic between GPUs besides tensor parallelism, and the model. @return number of lines */
 static int32_t communication_lines(const struct scenario *scenario, char lines[][ASSUMPTIONS_SIZE])
 {
@@ -341,12 +361,7 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
              stage_overlap_text[communication->pp_overlap]);
     snprintf(lines[n++], ASSUMPTIONS_SIZE, "%s", data_overlap_text[communication->dp_overlap]);
     if (scenario->precision != PRECISION_BF16)
-        snprintf(lines[n++], ASSUMPTIONS_SIZE,
-                 "fp8: GEMMs of layers; attention, norms, router, embedding and head have bf16; norms write fp8, and "
-                 "kernels of their own cast other inputs and gradients; weights %s%s",
-                 scenario->fp8_params ? "are stored in fp8 only" : "are cast once a step",
-                 any_sharded(scenario, 0) && !scenario->fp8_params ? "; zero3 gathers bf16 and casts it in every pass"
-                                                                   : "");
+        print_precision(scenario, lines[n++]);
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,

@@ -249,6 +249,7 @@ static bool add_imbalance(struct pricing *pricing, const struct plan *plan, cons
     const struct work balanced = work_of(plan, &pricing->evaluator.dag, &pricing->costs[BALANCED].setting);
     sum->kernels_s += base->work.kernels_s - balanced.kernels_s;
     sum->product_s += base->work.product_s - balanced.product_s;
+    sum->cast_s += base->work.cast_s - balanced.cast_s;
     sum->product_flop += base->work.product_flop - balanced.product_flop;
     sum->expert_s += base->work.expert_s - balanced.expert_s;
     sum->combine_s += base->work.combine_s - balanced.combine_s;

@@ -118,7 +118,8 @@ bool model_error_read(const char *data_dir, const struct scenario *scenario, int
              : blackwell              ? errors.blackwell
              : fp8                    ? errors.fp8
                                       : errors.fixed;
-    widen(&range, scenario, cp, sharding, errors.fixed.between, error);
+    double between = errors.fixed.between; /* sources of such runs differ by at least this */
+    widen(&range, scenario, cp, sharding, experts ? fmax(between, errors.experts.between) : between, error);
     return true;
 }
 

@@ -80,12 +80,13 @@ static const struct measured_limits *limits_of(const struct validated_range *ran
     return experts ? (fp8 ? &range->experts_fp8 : &range->experts) : fp8 ? &range->fp8 : &range->dense;
 }
 
-/** Return whether runs of a scenario's precision were measured. */
+/** Return whether runs of a scenario's precision were measured. In fp8 they have lengths that are all alike. */
 static bool has_precision(const struct validated_range *range, const struct scenario *scenario)
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    return scenario->precision == PRECISION_BF16 || text_has_word(limits_of(range, scenario)->precisions, name);
+    return scenario->precision == PRECISION_BF16 ||
+           (!varies(scenario) && text_has_word(limits_of(range, scenario)->precisions, name));
 }
 
 /** Return whether runs on a scenario's device were measured. In fp8 or with experts the same chip with other memory
@@ -268,11 +269,12 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         {"latent attention", with_experts && model_has_latent_attention(model)},
         {"MTP", with_experts && model->mtp_layers > 0},
         {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario, sharding)},
-        {"device", !has_device(range, scenario)},
+        {"device", !has_device(range, scenario) ||
+                       (device_is_blackwell(&scenario->device) && validated_range_varies(range, scenario, sharding))},
         {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > limits->context},
         {"cp", cp > limits->cp},
-        {"precision", !has_precision(range, scenario) || (scenario->precision != PRECISION_BF16 && varies(scenario))},
+        {"precision", !has_precision(range, scenario)},
     };
     int32_t n = 0;
     for (int i = 0; i < RANGE_N_RESPECTS; i++)
