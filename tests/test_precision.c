@@ -41,33 +41,37 @@ TEST(gemm_in_fp8__reads_one_byte_and_writes_two)
     }
 }
 
-/* QKV 4 x 4 and up 4 x 8 stand behind norms, which write fp8; a transposed copy reads and writes 1 B of each of 4
- * columns. The projection's 2 and the down GEMM's 4 columns are read in bf16 and written twice. So are the gradients of
- * all outputs: 4 + 4 + 8 + 4 columns. A current scale reads each of them once more, by three kernels and not one. */
+/* QKV 4 x 4 and up 4 x 8 stand behind norms. With delayed scales these write fp8, and a transposed copy reads and
+ * writes 1 B of each of 4 columns; Blackwell needs none. The projection's 2 and the down GEMM's 4 columns are read in
+ * bf16 and written twice. So are the gradients of all outputs: 4 + 4 + 8 + 4 columns. A current scale reads each of
+ * them once more, by three kernels and not one. With it, and in mxfp8, norms write bf16. */
 TEST(casts__write_what_gemms_read)
 {
     static const struct {
+        enum precision precision;
         uint32_t single;
         double compute_capability, forward, backward;
-        int32_t kernels;
-    } cases[] = {{0, 9, 2 * 4 + 2 * 4 + 4 * (2 + 4), 4 * 20, 4},
-                 {COST_SINGLE_AMAX, 9, 2 * 4 + 2 * 4 + 6 * (2 + 4), 6 * 20, 4 * 3},
-                 {0, 10, 3 * (2 + 4), 3 * 20, 4}};
+        int32_t kernels[2];
+    } cases[] = {{PRECISION_FP8_TENSOR, 0, 9, 2 * 4 + 2 * 4 + 4 * (2 + 4), 4 * 20, {4, 4}},
+                 {PRECISION_FP8_TENSOR, COST_SINGLE_AMAX, 9, 6 * (4 + 4 + 2 + 4), 6 * 20, {4 * 3, 4 * 3}},
+                 {PRECISION_FP8_TENSOR, 0, 10, 3 * (2 + 4), 3 * 20, {2, 4}},
+                 {PRECISION_MXFP8, COST_SINGLE_AMAX, 10, 4 * (4 + 4 + 2 + 4), 4 * 20, {4, 4}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct device device = fp8_device(2);
         struct cost_setting setting = hand_toy_setting();
         struct layer layer;
         device.compute_capability = cases[i].compute_capability;
         setting.device = &device;
-        setting.precision = PRECISION_FP8_TENSOR;
+        setting.precision = cases[i].precision;
         setting.single = (int32_t)cases[i].single;
         layer_of(&setting, 0, &layer);
         const struct layer_op *casts = find(&layer, "casts to fp8");
         CHECK_TRUE(casts->bytes[PASS_FORWARD] == cases[i].forward && casts->bytes[PASS_BACKWARD] == cases[i].backward);
-        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], cases[i].kernels - 1);
+        CHECK_EQUAL(casts->more_launches[PASS_FORWARD], cases[i].kernels[0] - 1);
+        CHECK_EQUAL(casts->more_launches[PASS_BACKWARD], cases[i].kernels[1] - 1);
         for (int32_t j = 0; j < layer.n_ops; j++)
             if (layer.ops[j].kind == LAYER_GEMM)
-                CHECK_EQUAL(layer.ops[j].precision, PRECISION_FP8_TENSOR);
+                CHECK_EQUAL(layer.ops[j].precision, cases[i].precision);
     }
 }
 
@@ -86,9 +90,9 @@ static struct cost_setting expert_setting(const struct device *device)
 }
 
 /* Read in bf16 are the inputs of both compressions (4 columns each), projection (4) and shared down GEMM (6), and for
- * each of two experts those of up (4) and down (8). Norms write 3 + 2 + 4 columns. Outputs have 3 + 4 + 8 + 8 + 4 of
- * attention, 12 + 4 of shared experts, and 2 (16 + 4) of the others. Seven GEMMs are no expert's, and eight are: each
- * has three kernels, or with delayed scales one, which multi-stream GEMMs share. */
+ * each of two experts those of up (4) and down (8). Norms write 3 + 2 + 4 columns, in bf16 with current scales. Outputs
+ * have 3 + 4 + 8 + 8 + 4 of attention, 12 + 4 of shared experts, and 2 (16 + 4) of the others. Seven GEMMs are no
+ * expert's, and eight are: each has three kernels, or with delayed scales one, which multi-stream GEMMs share. */
 TEST(casts_of_experts__have_kernels_for_each_expert)
 {
     static const struct {
@@ -106,7 +110,8 @@ TEST(casts_of_experts__have_kernels_for_each_expert)
         setting.expert_gemms = cases[i].gemms;
         layer_of(&setting, 1, &layer);
         const struct layer_op *casts = find(&layer, "casts to fp8");
-        CHECK_CLOSE(casts->bytes[PASS_FORWARD], 2 * 9 + cases[i].bytes * (4 + 4 + 4 + 6 + 2 * (4 + 8)), 1e-14);
+        double of_norms = cases[i].single == COST_SINGLE_AMAX ? cases[i].bytes : 2;
+        CHECK_CLOSE(casts->bytes[PASS_FORWARD], of_norms * 9 + cases[i].bytes * (4 + 4 + 4 + 6 + 2 * (4 + 8)), 1e-14);
         CHECK_CLOSE(casts->bytes[PASS_BACKWARD], cases[i].bytes * (27 + 16 + 2 * (16 + 4)), 1e-14);
         CHECK_EQUAL(casts->more_launches[PASS_FORWARD], cases[i].kernels - 1);
         CHECK_EQUAL(casts->more_launches[PASS_BACKWARD], cases[i].kernels - 1);
@@ -136,7 +141,7 @@ TEST(tokens_of_experts__are_padded_for_gemms_in_fp8)
 }
 
 /* Each of 8 tokens has two of four experts, so each computes 4 rows. Four up GEMMs of 4 x 16 x 4 take 512 s each, four
- * down GEMMs of 4 x 4 x 8 256 s. Casts move 18 + 6 x 42 B a token forward, padding 64 B, at 2 s a byte. Inputs of both
+ * down GEMMs of 4 x 4 x 8 256 s. Casts move 6 x (9 + 42) B a token forward, padding 64 B, at 2 s a byte. Inputs of both
  * GEMMs are kept in 1 B: 2 x 4 and 2 x 8 B a token. */
 TEST(layer_of_experts_in_fp8__takes_the_seconds_counted_by_hand)
 {
@@ -147,7 +152,7 @@ TEST(layer_of_experts_in_fp8__takes_the_seconds_counted_by_hand)
         double seconds;
     } cases[] = {{"experts' up GEMM", 4 * 512},
                  {"experts' down GEMM", 4 * 256},
-                 {"casts to fp8", 2 * 8 * (18 + 6 * 42)},
+                 {"casts to fp8", 2 * 8 * 6 * (9 + 42)},
                  {"experts' tokens padded", 2 * 8 * 64}};
     struct cost_kernels kernels = {.n = 0};
     struct layer layer;

@@ -26,6 +26,13 @@ static double layer_weight_bytes(const struct cost_setting *setting)
     return bytes > 0 && cost_gathers_fp8(setting) ? cost_fp8_copies(setting) : bytes;
 }
 
+/** Return the bytes of what a pass casts of each weight of its layer: one copy in fp8, for its GEMMs alone. */
+static double cast_weight_bytes(const struct cost_setting *setting)
+{
+    bool casts = setting->sharding == SCENARIO_ZERO3 && setting->precision != PRECISION_BF16;
+    return casts && !cost_gathers_fp8(setting) ? precision_bytes(setting->precision) : 0;
+}
+
 static double head_parameters(const struct cost_setting *setting)
 {
     return (double)setting->model->hidden * cost_logits(setting);
@@ -76,7 +83,7 @@ static struct whole whole_of_fsdp1(const struct cost_setting *setting)
     double copy = setting->gradients == SCENARIO_FP32 ? bytes.gradient : 0;
     bool early = setting->fsdp_prefetch == SCENARIO_BACKWARD_PRE, single = n_units(setting) == 1;
     double weights = early && !single ? 2 * w : w, head = made * head_parameters(setting);
-    double in_layer = head + weights * layer, in_norm = in_layer + made * layer;
+    double in_layer = head + (weights + cast_weight_bytes(setting)) * layer, in_norm = in_layer + made * layer;
     return (struct whole){
         .at_head = early ? w * layer : 0,
         .in_layer = {in_layer, in_layer},
@@ -90,15 +97,15 @@ static struct whole whole_of_fsdp2(const struct cost_setting *setting)
 {
     const double made = cost_precisions(setting).activation, g = cost_precisions(setting).gradient;
     double w = weight_bytes(setting), layer = cost_largest_layer_parameters(setting), root = root_parameters(setting);
-    double layers = (double)n_units(setting), of_layer = layer_weight_bytes(setting);
+    double layers = (double)n_units(setting), of_layer = layer_weight_bytes(setting), cast = cast_weight_bytes(setting);
     double weights = fmin(layers, 2) * of_layer, next = fmin(layers - 1, 2) * of_layer,
            behind = (layers > 1 ? of_layer : 0) + made + g;
     bool own = has_own_ends(setting);
     double head = head_parameters(setting), waits = own ? 0 : made * head, reduced = (own ? g : made) * head;
     return (struct whole){
         .at_head = of_layer * layer + (own ? w * head : 0),
-        .in_layer = {weights * layer + reduced, (next + g) * layer + waits},
-        .in_norm = {(weights + made) * layer + reduced, (next + made + g) * layer + waits},
+        .in_layer = {(weights + cast) * layer + reduced, (next + cast + g) * layer + waits},
+        .in_norm = {(weights + cast + made) * layer + reduced, (next + cast + made + g) * layer + waits},
         .behind_layer = behind * layer + waits,
         .at_ends = own ? fmax((w + made) * (root - head) + g * layer, (made + g) * (root - head))
                        : fmax(made * root + g * layer, (made + g - w) * root),
@@ -135,7 +142,8 @@ void cost_forward_moments_of(const struct cost_setting *setting, const struct co
     double workspace = work->head_workspace + cost_head_early_bytes(setting);
     bytes[COST_FORWARD_HEAD] = workspace - missing.at_head * logits + (two ? at_head : 0);
     bytes[COST_FORWARD_LOSS] = workspace - missing.at_loss * logits + (two ? whole_of_fsdp2(setting).at_head : 0);
-    bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers - work->head;
+    double cast = cast_weight_bytes(setting) * cost_largest_layer_parameters(setting);
+    bytes[COST_FORWARD_LAYER] = work->workspace - inner * work->tokens + layers + cast - work->head;
 }
 
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS])

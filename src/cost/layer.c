@@ -103,15 +103,16 @@ static enum device_memory_kind norm_curve(const struct widths *w)
     return w->layer_norm ? DEVICE_LAYER_NORM : DEVICE_NORM;
 }
 
+/** Add a norm. @param read  bytes of an element of its output as its readers keep it; a router and the head read bf16
+ */
 static struct layer_op *add_norm(struct layer *layer, const struct cost_setting *setting, const struct widths *w,
-                                 const char *name)
+                                 const char *name, double read)
 {
     double width = w->sequence, half = w->half, full = w->full;
     struct layer_op *op = add_memory_bound(layer, name, norm_curve(w), 2 * half * width, 3 * half * width);
     op->vectors = (double)model_norm_parameters(setting->model);
     op->kept_bytes = half * width;
-    bool router = setting->model->kinds[layer->kind].experts > 0; /* it reads the output in bf16 */
-    op->listed_bytes = (w->rms_single ? half + full : router ? half : w->input) * width;
+    op->listed_bytes = (w->rms_single ? half + full : read) * width;
     op->list = RECOMPUTE_NORM;
     op->work_bytes = (w->rms_single ? 2 * half + 6 * full : 4 * half) * width;
     return op;
@@ -383,8 +384,9 @@ static void add_feed_forward(struct layer *layer, const struct cost_setting *set
 /** Add what a layer that predicts a later token has before attention. The last of its norms is before the head. */
 static void add_prediction(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
-    add_norm(layer, setting, w, "norm of embeddings");
-    add_norm(layer, setting, w, "norm of hidden states")->vectors += (double)model_norm_parameters(setting->model);
+    add_norm(layer, setting, w, "norm of embeddings", w->input);
+    add_norm(layer, setting, w, "norm of hidden states", w->input)->vectors +=
+        (double)model_norm_parameters(setting->model);
     add_gemm(layer, GEMM("MTP projection"), LAYER_COLUMN, 2 * w->h, w->h / setting->tensor);
 }
 
@@ -496,9 +498,20 @@ static int32_t cast_kernels(const struct cost_setting *setting, const struct lay
     return (current ? 3 : 1) * (op->of_experts && !joint ? (int32_t)op->copies : 1);
 }
 
+/** Return the bytes of a column that the cast of a GEMM's input moves. With delayed scales a norm writes the input of
+ * the GEMM behind it in fp8, but a transposed copy remains. Other scales are found in the norm's output (Transformer
+ * Engine, pytorch/csrc/extensions/normalization.cpp). */
+static double input_cast_bytes(const struct cost_setting *setting, const struct widths *w, const struct layer_op *op)
+{
+    bool delayed = setting->precision == PRECISION_FP8_TENSOR && !(setting->single & COST_SINGLE_AMAX);
+    bool behind_norm = op->split == LAYER_COLUMN && !op->of_experts;
+    if (op->follows)
+        return 0;
+    return behind_norm && delayed ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w);
+}
+
 /** Give the layer's GEMMs their precision, and add the casts of their inputs and of their outputs' gradients. The
- * router has bf16. Norms write the inputs of the GEMMs behind them in the right precision, but transposed copies
- * remain. */
+ * router has bf16. */
 static void add_casts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double forward = 0, backward = 0;
@@ -510,14 +523,11 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
         if (op->kind != LAYER_GEMM || op->stays_bf16)
             continue;
         double rows = op->copies * op->rows;
-        bool behind_norm = op->split == LAYER_COLUMN;
+        double input = input_cast_bytes(setting, w, op);
         op->precision = setting->precision;
-        forward += op->follows
-                       ? 0
-                       : (behind_norm ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w)) *
-                             op->in * rows;
+        forward += input * op->in * rows;
         backward += cast_bytes(setting, w) * op->out * rows;
-        n_forward += op->follows ? 0 : cast_kernels(setting, op);
+        n_forward += input > 0 ? cast_kernels(setting, op) : 0;
         n_backward += cast_kernels(setting, op);
     }
     count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n_forward - 1, n_backward - 1)
@@ -531,10 +541,11 @@ void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *la
     layer->n_ops = 0;
     if (kind == MODEL_MTP_KIND)
         add_prediction(layer, setting, &w);
-    add_norm(layer, setting, &w, "norm before attention");
+    add_norm(layer, setting, &w, "norm before attention", w.input);
     add_attention(layer, setting, &w);
     if (setting->model->norms != 1) {
-        struct layer_op *op = add_norm(layer, setting, &w, "norm before the feed-forward block");
+        double read = setting->model->kinds[kind].experts > 0 ? w.half : w.input;
+        struct layer_op *op = add_norm(layer, setting, &w, "norm before the feed-forward block", read);
         op->kept_bytes = setting->model->parallel_attention ? 0 : op->kept_bytes; /* the first norm keeps this input */
     }
     add_feed_forward(layer, setting, &w);
@@ -559,7 +570,7 @@ void layer_of_head(const struct cost_setting *setting, struct layer *layer)
     const struct widths w = widths_of(setting, 0);
     double logits = cost_loss_logits(setting), share = cost_logits(setting);
     layer->kind = layer->n_ops = 0;
-    add_norm(layer, setting, &w, "final norm");
+    add_norm(layer, setting, &w, "final norm", w.half);
     if (w.rms_single)
         add_single_norms(layer, &w, w.sequence, 1);
     add_memory_bound(layer, "cross-entropy", DEVICE_LOSS, loss_bytes(setting->loss, &w, true) * logits,

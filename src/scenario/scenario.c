@@ -35,6 +35,31 @@ bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
     return scenario->device.gemm[precision].efficiency > 0 && !groups_experts(scenario, precision);
 }
 
+enum { ALLOWED_SIZE = 80 };
+
+/** Append the name of a choice to a list. */
+static void add_allowed(char allowed[ALLOWED_SIZE], const char *choices, int32_t value)
+{
+    char name[SCHEMA_WORD_BYTES];
+    size_t used = strlen(allowed);
+    schema_choice_name(choices, value, name);
+    snprintf(allowed + used, ALLOWED_SIZE - used, "%s%.30s", used > 0 ? ", " : "", name);
+}
+
+bool scenario_check_attention(const struct scenario *scenario, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES], allowed[ALLOWED_SIZE] = "fastest";
+    if (device_has_attention(&scenario->device, (enum device_attention)scenario->attention))
+        return true;
+    for (int32_t i = 0; i < DEVICE_N_CURVES; i++)
+        if (device_has_attention(&scenario->device, (enum device_attention)i))
+            add_allowed(allowed, DEVICE_ATTENTION, i);
+    schema_choice_name(DEVICE_ATTENTION, scenario->attention, name);
+    return document_error(&scenario->document, document_find(&scenario->document, 0, "attention"), err,
+                          "attention: %s was not measured on chips as device %s; allowed: %s", name,
+                          scenario->device.name, allowed);
+}
+
 bool scenario_check_precision(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];
@@ -46,14 +71,10 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
                               "precision: %s: expert_gemms grouped was not measured in fp8; allowed with it: "
                               "multi-stream, sequential",
                               name);
-    char allowed[80] = "";
+    char allowed[ALLOWED_SIZE] = "";
     for (int i = 0; i < PRECISION_N_GEMM; i++)
-        if (scenario_has_precision(scenario, i)) {
-            char other[SCHEMA_WORD_BYTES];
-            schema_choice_name(PRECISION_NAMES, i, other);
-            size_t used = strlen(allowed);
-            snprintf(allowed + used, sizeof allowed - used, "%s%.30s", used > 0 ? ", " : "", other);
-        }
+        if (scenario_has_precision(scenario, i))
+            add_allowed(allowed, PRECISION_NAMES, i);
     return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
                           "precision: %s %s device %s; allowed: %s", name,
                           scenario->device.fp8_flop_per_s > 0 ? "was not measured on" : "has no peak in the file of",

@@ -195,6 +195,9 @@ void scenario_free(struct scenario *scenario);
 /** Return whether the device has a curve of an enum precision. Grouped GEMMs of experts have one of bf16 only. */
 bool scenario_has_precision(const struct scenario *scenario, int32_t precision);
 
+/** Check that the kernel of attention is among those of the device (device_has_attention). */
+bool scenario_check_attention(const struct scenario *scenario, struct error *err);
+
 /** Check that the device of a scenario has a curve of its precision. */
 bool scenario_check_precision(const struct scenario *scenario, struct error *err);
 

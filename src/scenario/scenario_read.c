@@ -521,7 +521,8 @@ bool scenario_check(struct scenario *scenario, struct error *err)
 {
     return check_plans(scenario, err) && check_positions(scenario, err) &&
            (*scenario->device.name == '\0' ||
-            (scenario_check_dispatcher(scenario, err) && scenario_check_precision(scenario, err))) &&
+            (scenario_check_attention(scenario, err) && scenario_check_dispatcher(scenario, err) &&
+             scenario_check_precision(scenario, err))) &&
            check_swiglu(scenario, err) && check_fused(scenario, err) && check_graphs(scenario, err) &&
            check_blocking(scenario, err) && check_windows(scenario, err) && check_simgrid_cfg(scenario, err);
 }

@@ -336,12 +336,13 @@ static void print_precision(const struct scenario *scenario, char line[ASSUMPTIO
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
     snprintf(
         line, ASSUMPTIONS_SIZE,
-        "%s%s: GEMMs of layers; attention, norms, router, embedding and head have bf16; norms write fp8, and kernels "
-        "of their own cast other inputs and gradients; weights of layers are %s%s",
+        "%s: GEMMs of layers; attention, norms, router, embedding and head have bf16; %s cast inputs and gradients; "
+        "weights of layers are %s%s",
         name,
-        !tensor                                             ? ""
-        : scenario->fp8_scaling == SCENARIO_SCALING_DELAYED ? " (delayed scales)"
-                                                            : " (current scales)",
+        !tensor ? "kernels of their own"
+        : scenario->fp8_scaling == SCENARIO_SCALING_DELAYED
+            ? "with delayed scales norms write fp8, and kernels of their own"
+            : "with current scales kernels of their own",
         scenario->fp8_params ? "stored in fp8 only" : "cast once a step",
         any_sharded(scenario, 0) && !(scenario->fp8_params && tensor)
             ? "; zero3 gathers bf16 and casts it in every pass"

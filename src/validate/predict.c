@@ -152,8 +152,8 @@ bool predict_run(const struct setting *setting, const struct device *device, str
     struct point point = {0};
     *result = (struct predict_result){0};
     struct point_options options = {.observer = observe, .context = &peaks};
-    bool ok = scenario_check_dispatcher(&scenario, err) && scenario_check_precision(&scenario, err) &&
-              (!setting->varies || point_lengths(&scenario, &drawn, err)) &&
+    bool ok = scenario_check_attention(&scenario, err) && scenario_check_dispatcher(&scenario, err) &&
+              scenario_check_precision(&scenario, err) && (!setting->varies || point_lengths(&scenario, &drawn, err)) &&
               point_run(&scenario, setting->varies ? &drawn : &fixed, &options, &point, err);
     if (ok) {
         struct trace_summary summary = point_summary_of(&scenario, &point, 0);
