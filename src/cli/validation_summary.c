@@ -149,9 +149,8 @@ static void add_fits(char *text, size_t size, struct validate_outcomes of, const
                  kind);
 }
 
-/** Print how many runs fit or not as predicted, and how many rows do not count. Only dense runs have a text without
- * any.
- */
+/** Print how many runs fit or not as predicted, and how many rows do not count. Kinds without runs are left out, but
+ * for dense ones. */
 static void print_fits(const struct validate *validate, int32_t n_calibration, int32_t n_skipped)
 {
     struct validate_outcomes own = validate_outcomes_of(validate, NULL);

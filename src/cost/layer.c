@@ -483,8 +483,7 @@ static void add_single_operations(struct layer *layer, const struct cost_setting
 /** Return the bytes of a column that a cast with its copies moves. A current scale reads the tensor once more. */
 static double cast_bytes(const struct cost_setting *setting, const struct widths *w)
 {
-    bool current = setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
-    return w->half + cost_fp8_copies(setting) * w->input + (current ? w->half : 0);
+    return w->half + cost_fp8_copies(setting) * w->input + (cost_scales_are_current(setting) ? w->half : 0);
 }
 
 /** Return the kernels that cast what one GEMM reads. A current scale has three: to find the maximum, make the scale,
@@ -493,7 +492,7 @@ static double cast_bytes(const struct cost_setting *setting, const struct widths
  */
 static int32_t cast_kernels(const struct cost_setting *setting, const struct layer_op *op)
 {
-    bool tensor = setting->precision == PRECISION_FP8_TENSOR, current = tensor && setting->single & COST_SINGLE_AMAX;
+    bool tensor = setting->precision == PRECISION_FP8_TENSOR, current = cost_scales_are_current(setting);
     bool joint = setting->expert_gemms == DEVICE_MULTI_STREAM && tensor && !current;
     return (current ? 3 : 1) * (op->of_experts && !joint ? (int32_t)op->copies : 1);
 }
@@ -503,7 +502,7 @@ static int32_t cast_kernels(const struct cost_setting *setting, const struct lay
  * Engine, pytorch/csrc/extensions/normalization.cpp). */
 static double input_cast_bytes(const struct cost_setting *setting, const struct widths *w, const struct layer_op *op)
 {
-    bool delayed = setting->precision == PRECISION_FP8_TENSOR && !(setting->single & COST_SINGLE_AMAX);
+    bool delayed = setting->precision == PRECISION_FP8_TENSOR && !cost_scales_are_current(setting);
     bool behind_norm = op->split == LAYER_COLUMN && !op->of_experts;
     if (op->follows)
         return 0;

@@ -141,6 +141,12 @@ static inline struct cost_precisions cost_precisions(const struct cost_setting *
                                     .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
 
+/** Return whether a tensor's scale is found in the tensor itself, which is read once more for it. */
+static inline bool cost_scales_are_current(const struct cost_setting *setting)
+{
+    return setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
+}
+
 /** Return the copies of an operand in fp8 that GEMMs need. Before compute capability 10 cuBLAS takes fp8 by rows only,
  * so a transposed copy is for the other pass. Blocks of a row or column have scales of their own, and so a copy each.
  */

@@ -197,8 +197,7 @@ static double conversion_s(const struct cost_setting *setting, enum pass pass, d
 static double weight_casts_s(const struct cost_setting *setting, double parameters, double gathered)
 {
     double half = cost_precisions(setting).weight, fp8 = precision_bytes(setting->precision);
-    bool current = setting->precision == PRECISION_FP8_TENSOR && setting->single & COST_SINGLE_AMAX;
-    double amax = current ? half : 0;
+    double amax = cost_scales_are_current(setting) ? half : 0;
     if (setting->precision == PRECISION_BF16 || gathered <= 0)
         return 0;
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
