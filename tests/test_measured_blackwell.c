@@ -144,7 +144,7 @@ TEST(fp8__no_device_falls_back_silently)
         bool measured[PRECISION_N_GEMM]; /* by enum precision */
     } cases[] = {{"a100-80g", "{nodes: 1, gpus_per_node: 8, nvlink: 300GBps}", {true, false, false, false}},
                  {"h100-sxm", "h100-1x8", {true, true, false, false}},
-                 {"h20", "h100-1x8", {true, false, false, false}},
+                 {"h20", "h100-1x8", {true, true, false, false}},
                  {"b200-simumax", "b200-1x8", {true, false, false, false}},
                  {"b200", "b200-1x8", {true, true, true, true}},
                  {"gb200", "gb200-nvl64-2x4", {true, true, true, true}},
