@@ -85,8 +85,9 @@ TEST(unmodelled_name_here__knows_words_of_other_tools)
     CHECK_TEXT(unmodelled_name_here("sharding", "fsdp"), "zero3");
     CHECK_TEXT(unmodelled_name_here("model", "llama-3.1-8-b"), "llama3-8b");
     CHECK_TEXT(unmodelled_name_here("model", "deepseek-r-1"), "deepseek-v3");
-    CHECK_TEXT(unmodelled_name_here("key", "n_routed_experts"), "experts");
-    CHECK_TEXT(unmodelled_name_here("key", "moe_intermediate_size"), "ffn (of a kind of layers with experts)");
+    CHECK_TEXT(unmodelled_name_here("key", "n_routed_experts"), "experts, a key of a model's file");
+    CHECK_CONTAINS(unmodelled_name_here("key", "moe_intermediate_size"), "ffn of a kind of layers with experts");
+    CHECK_TEXT(unmodelled_name_here("key", "expert-model-parallel-size"), "systems.0.plan.ep");
     CHECK_TRUE(unmodelled_name_here("key", "data") == NULL);
     CHECK_TRUE(unmodelled_name_here("model", "llama-3.2-8-b") == NULL);
     CHECK_TRUE(unmodelled_name_here("model", "deepseek-r-1-distill-llama-8-b") == NULL);

@@ -26,12 +26,18 @@ static const struct row other_names[] = {
 #undef UNMODELLED
 #undef ALSO_CALLED
 
-/** Return the text of the first row that has the name, or NULL. */
+/** Return the text of the first row that has the name, or NULL. A key's hyphens count as underscores. */
 static const char *find(const struct row *rows, size_t n_rows, const char *kind, const char *name)
 {
     enum { LONGEST = 100 }; /* fnmatch takes the cube of the length, and no known name is longer */
-    for (size_t i = 0; i < n_rows && strlen(name) <= LONGEST; i++)
-        if (strcmp(kind, rows[i].kind) == 0 && fnmatch(rows[i].pattern, name, FNM_EXTMATCH | FNM_CASEFOLD) == 0)
+    char spelled[LONGEST + 1];
+    if (strlen(name) > LONGEST)
+        return NULL;
+    strcpy(spelled, name);
+    for (char *at = spelled; strcmp(kind, "key") == 0 && (at = strchr(at, '-')) != NULL;)
+        *at = '_';
+    for (size_t i = 0; i < n_rows; i++)
+        if (strcmp(kind, rows[i].kind) == 0 && fnmatch(rows[i].pattern, spelled, FNM_EXTMATCH | FNM_CASEFOLD) == 0)
             return rows[i].text;
     return NULL;
 }
