@@ -27,6 +27,21 @@ TEST(assumption_value__gives_choices_that_the_scenario_has_not)
     check_value(&scenario, ASSUME_CP_OVERLAP, 1, NULL, NULL);
 }
 
+/* Modules of PyTorch cast in fp8 by one operation after the other, unless compiled. None such was measured. */
+TEST(assumption_value__offers_no_fp8_to_eager_casts)
+{
+    struct scenario scenario = {.fp8_scaling = SCENARIO_SCALING_CURRENT, .kernels = SCENARIO_COMPILED};
+    for (int i = 0; i < PRECISION_N_GEMM; i++)
+        scenario.device.gemm[i].efficiency = 0.7;
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_FP8_TENSOR, "precision fp8-tensor", "fp8-tensor");
+    scenario.kernels = SCENARIO_EAGER;
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_FP8_TENSOR, NULL, NULL);
+    scenario.precision = PRECISION_FP8_TENSOR;
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_BF16, "precision bf16", "bf16");
+    scenario = (struct scenario){.kernels = SCENARIO_EAGER, .device = scenario.device}; /* Transformer Engine's casts */
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_FP8_TENSOR, "precision fp8-tensor", "fp8-tensor");
+}
+
 TEST(assumption_value__multiplies_numbers)
 {
     struct scenario scenario = {

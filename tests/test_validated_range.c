@@ -86,6 +86,49 @@ TEST(validated_range__names_options_of_plans_that_no_run_has)
     CHECK_TEXT(items[2], "an optimizer on the host");
 }
 
+/* Runs of varying lengths were measured on Hopper, so a Blackwell of the list is outside with them. */
+TEST(validated_range__names_a_device_without_varying_lengths)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    const char *names[RANGE_N_RESPECTS];
+    struct validated_range varying = {.dense = range.dense, .blackwell = range.dense, .varying_lengths = "zero3"};
+    struct training_system training = {.name = "best-fit"};
+    struct scenario_system entry = {.plan = {.tp = 1, .pp = 1, .cp = 1, .vpp = 1, .sharding = SCENARIO_ZERO3}};
+    struct point_system system = {.entry = &entry, .system = &training};
+    struct point point = {.n_systems = 1, .systems = &system};
+    struct scenario scenario = {.device = {.name = "h100-sxm", .compute_capability = 10},
+                                .framework_name = "nemo",
+                                .platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .model = {.layers = 2},
+                                .data = {.lengths = "github", .context = 4096}};
+    CHECK_EQUAL(validated_range_outside(&varying, &scenario, &point, items), 1);
+    CHECK_TEXT(items[0], "device h100-sxm");
+    CHECK_EQUAL(validated_range_respects(&varying, &scenario, 1, SCENARIO_ZERO3, names), 1);
+    CHECK_TEXT(names[0], "device");
+    scenario.device.compute_capability = 9;
+    CHECK_EQUAL(validated_range_outside(&varying, &scenario, &point, items), 0);
+}
+
+TEST(validated_range__names_casts_without_compiler)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    struct point point = {.n_systems = 0};
+    struct validated_range fp8 = {.fp8 = range.dense, .dense = range.dense};
+    struct scenario scenario = {.device = {.name = "h100-sxm"},
+                                .framework_name = "nemo",
+                                .platform = {.n_nodes = 2, .gpus_per_node = 8, .nvlink_domain = 8},
+                                .model = {.layers = 2},
+                                .data = {.lengths = "fixed", .context = 4096},
+                                .kernels = SCENARIO_EAGER,
+                                .fp8_scaling = SCENARIO_SCALING_CURRENT,
+                                .precision = PRECISION_FP8_TENSOR};
+    strcpy(fp8.fp8.precisions, "fp8-tensor");
+    CHECK_EQUAL(validated_range_outside(&fp8, &scenario, &point, items), 1);
+    CHECK_TEXT(items[0], "casts without torch.compile");
+    scenario.kernels = SCENARIO_COMPILED;
+    CHECK_EQUAL(validated_range_outside(&fp8, &scenario, &point, items), 0);
+}
+
 /** List what of a scenario with experts lies outside, on one system with TP 2. */
 static int32_t outside_experts(const struct model *model, const struct scenario_plan *plan,
                                char items[OUTSIDE_MOST][OUTSIDE_SIZE])

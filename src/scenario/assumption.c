@@ -20,7 +20,8 @@ bool assumption_allows(const struct scenario *scenario, enum assumption choice, 
 {
     return (choice != ASSUME_ATTENTION || device_has_attention(&scenario->device, (enum device_attention)value)) &&
            (choice != ASSUME_DISPATCHER || scenario_has_dispatcher(&scenario->device, value)) &&
-           (choice != ASSUME_PRECISION || scenario_has_precision(scenario, value));
+           (choice != ASSUME_PRECISION || value == PRECISION_BF16 ||
+            (scenario_has_precision(scenario, value) && !scenario_casts_are_eager(scenario)));
 }
 
 int32_t assumption_now(const struct scenario *scenario, enum assumption choice)

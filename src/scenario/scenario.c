@@ -35,6 +35,11 @@ bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
     return scenario->device.gemm[precision].efficiency > 0 && !groups_experts(scenario, precision);
 }
 
+bool scenario_casts_are_eager(const struct scenario *scenario)
+{
+    return scenario->kernels == SCENARIO_EAGER && scenario->fp8_scaling == SCENARIO_SCALING_CURRENT;
+}
+
 enum { ALLOWED_SIZE = 80 };
 
 /** Append the name of a choice to a list. */

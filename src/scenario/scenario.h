@@ -195,6 +195,10 @@ void scenario_free(struct scenario *scenario);
 /** Return whether the device has a curve of an enum precision. Grouped GEMMs of experts have one of bf16 only. */
 bool scenario_has_precision(const struct scenario *scenario, int32_t precision);
 
+/** Return whether PyTorch's modules would cast to fp8 one operation after the other. Fused casts of a tensor's own
+ * scale need torch.compile or Transformer Engine's kernels, and only these were measured. */
+bool scenario_casts_are_eager(const struct scenario *scenario);
+
 /** Check that the kernel of attention is among those of the device (device_has_attention). */
 bool scenario_check_attention(const struct scenario *scenario, struct error *err);
 

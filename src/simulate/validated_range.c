@@ -100,6 +100,13 @@ static bool has_device(const struct validated_range *range, const struct scenari
             text_has_word(range->dense.devices, device->name));
 }
 
+/** Return whether a system's runs on this device were not measured. None on Blackwell had varying lengths. */
+static bool device_is_outside(const struct validated_range *range, const struct scenario *scenario, int32_t sharding)
+{
+    return !has_device(range, scenario) ||
+           (device_is_blackwell(&scenario->device) && validated_range_varies(range, scenario, sharding));
+}
+
 /** Find the most experts of a layer of a model, and the most that compute a token. */
 static void find_experts(const struct model *model, int64_t *experts, int64_t *top_k)
 {
@@ -225,9 +232,12 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
     struct items list = {.at = items};
     if (scenario->replay.n_steps > 0)
         add(&list, "replayed passes");
-    bool outside = varies(scenario) && point->n_systems == 0;
-    for (int32_t i = 0; varies(scenario) && i < point->n_systems; i++)
-        outside = outside || !validated_range_varies(range, scenario, point->systems[i].entry->plan.sharding);
+    bool outside = varies(scenario) && point->n_systems == 0, other_device = !has_device(range, scenario);
+    for (int32_t i = 0; varies(scenario) && i < point->n_systems; i++) {
+        int32_t sharding = point->systems[i].entry->plan.sharding;
+        outside = outside || !validated_range_varies(range, scenario, sharding);
+        other_device = other_device || device_is_outside(range, scenario, sharding);
+    }
     if (outside)
         add(&list, "varying lengths");
     add_experts(limits, scenario, point, &list);
@@ -239,7 +249,9 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         add(&list, "MTP");
     if (!limits->windows && model_has_windows(&scenario->model))
         add(&list, "sliding windows");
-    add_name(&list, "device", has_device(range, scenario), scenario->device.name);
+    if (scenario_casts_are_eager(scenario) && scenario->precision != PRECISION_BF16)
+        add(&list, "casts without torch.compile");
+    add_name(&list, "device", !other_device, scenario->device.name);
     add_name(&list, "framework", text_has_word(limits->frameworks, scenario->framework_name), scenario->framework_name);
     add_number(&list, "context", scenario->data.context, limits->context);
     add_number(&list, "GPUs", platform_n_gpus(&scenario->platform), limits->gpus);
@@ -269,8 +281,7 @@ int32_t validated_range_respects(const struct validated_range *range, const stru
         {"latent attention", with_experts && model_has_latent_attention(model)},
         {"MTP", with_experts && model->mtp_layers > 0},
         {"varying lengths", varies(scenario) && !validated_range_varies(range, scenario, sharding)},
-        {"device", !has_device(range, scenario) ||
-                       (device_is_blackwell(&scenario->device) && validated_range_varies(range, scenario, sharding))},
+        {"device", device_is_outside(range, scenario, sharding)},
         {"framework", !text_has_word(limits->frameworks, scenario->framework_name)},
         {"context", scenario->data.context > limits->context},
         {"cp", cp > limits->cp},
