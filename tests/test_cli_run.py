@@ -436,6 +436,8 @@ class SeventyBillion(unittest.TestCase):
             "systems.0.plan.vpp=5": "5 virtual stages a rank (vpp), layers of the virtual stages: 4 x 20",
             "systems.0.plan.gradients=bf16": "gradients bf16",
             "systems.0.plan.sharding=none": "all states (none) on 1 of 8",
+            "precision=fp8-tensor": "weights bf16, of layers in fp8, too, Adam",
+            "precision=fp8-tensor fp8_params=true": "weights of layers in fp8 only, Adam",
             "systems.0.plan.shard_group=2": "(zero1) on 2 of 8",
             "systems.0.plan.first_stage_layers=17": "17 x 1, 21 x 3",
             "systems.0.knobs.micro_batch=2": "8192 tokens and 0 of padding a micro-batch, 64 micro-batches",
@@ -444,7 +446,7 @@ class SeventyBillion(unittest.TestCase):
                                                       "and layer, those of the backward beside GEMMs",
         }
         for change, stated in changes.items():
-            system, assumed = self.simulate("--set", change)
+            system, assumed = self.simulate(*(word for one in change.split() for word in ("--set", one)))
             self.assertIn(stated, assumed)
             self.assertNotEqual(system["time_mean_s"], plain["time_mean_s"], change)
 

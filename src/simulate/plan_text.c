@@ -170,7 +170,17 @@ static int recompute_text(const struct point_system *system, char *text, size_t 
                     100 * micro_batches.none, 100 * micro_batches.listed, 100 * micro_batches.full);
 }
 
-static void states_line(const struct point_system *system, char line[PLAN_TEXT_SIZE])
+/** Return the format of weights. zero3 gathers those of layers in it. */
+static const char *weights_text(const struct scenario *scenario, int32_t sharding)
+{
+    bool only = scenario->fp8_params && (sharding != SCENARIO_ZERO3 || scenario->precision == PRECISION_FP8_TENSOR);
+    return scenario->precision == PRECISION_BF16 ? "bf16"
+           : only                                ? "of layers in fp8 only"
+           : sharding == SCENARIO_ZERO3          ? "bf16"
+                                                 : "bf16, of layers in fp8, too";
+}
+
+static void states_line(const struct scenario *scenario, const struct point_system *system, char line[PLAN_TEXT_SIZE])
 {
     static const char *const shared[] = {"optimizer states (zero1)", "optimizer states and gradients (zero2)",
                                          "optimizer states, gradients and parameters (zero3)", "all states (none)"};
@@ -199,11 +209,11 @@ static void states_line(const struct point_system *system, char line[PLAN_TEXT_S
                          : plan->fsdp_prefetch == SCENARIO_BACKWARD_POST ? ", gathered behind the backward before"
                                                                          : "";
     n += snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n,
-                  "; %s on %d of %d DP x CP ranks%s%s%s; gradients %s%s, weights bf16, Adam %s", shared[plan->sharding],
+                  "; %s on %d of %d DP x CP ranks%s%s%s; gradients %s%s, weights %s, Adam %s", shared[plan->sharding],
                   scenario_plan_shards(plan), (int)(plan->dp * plan->cp), communication, copies, memory,
                   plan->gradients == SCENARIO_BF16 ? "bf16" : "fp32",
                   plan->gradient_buffers == SCENARIO_GRADIENTS_FREED ? ", freed by the optimizer" : "",
-                  plan->moments == SCENARIO_BF16 ? "bf16" : "fp32");
+                  weights_text(scenario, plan->sharding), plan->moments == SCENARIO_BF16 ? "bf16" : "fp32");
     if (plan->main_params != SCENARIO_MAIN_FP32 || plan->moments == SCENARIO_BF16)
         snprintf(line + n, PLAN_TEXT_SIZE - (size_t)n, " with %s", main_params[plan->main_params]);
 }
@@ -213,5 +223,5 @@ void plan_text_lines(const struct scenario *scenario, const struct point_system 
 {
     micro_batches_line(scenario, system, lines[0]);
     stages_line(scenario, system, lines[1]);
-    states_line(system, lines[2]);
+    states_line(scenario, system, lines[2]);
 }
