@@ -48,6 +48,30 @@ static bool check_gpus(const struct scenario *scenario, struct scenario_system *
     return true;
 }
 
+/** Check that tensor-parallel groups stay inside an NVLink domain. Otherwise name degrees that divide it and the heads,
+ * and the platform that has 64 of a rack's 72 GPUs. */
+static bool check_domain(const struct scenario *scenario, int32_t node, int64_t tp, struct error *err)
+{
+    const struct platform *platform = &scenario->platform;
+    const char *name = platform_domain_name(platform), *rack = strstr(platform->name, "-nvl72");
+    int64_t domain = platform_nvlink_domain(platform);
+    char allowed[160] = "", other[96] = "";
+    if (domain % tp == 0)
+        return true;
+    for (int64_t degree = 1; degree <= domain; degree++)
+        if (domain % degree == 0 && model_shares_heads(&scenario->model, degree, true)) {
+            size_t used = strlen(allowed);
+            snprintf(allowed + used, sizeof allowed - used, "%s%" PRId64, used > 0 ? ", " : "", degree);
+        }
+    if (rack != NULL && 64 % tp == 0)
+        snprintf(other, sizeof other, ", or platform %.*s-nvl64, whose domains have 64 of these GPUs",
+                 (int)(rack - platform->name), platform->name);
+    return document_error(&scenario->document, node, err,
+                          "plan.tp: %" PRId64 " does not divide the GPUs of %s (a tensor-parallel group stays inside "
+                          "%s), %" PRId64 "; allowed: %s%s",
+                          tp, name, name, domain, allowed, other);
+}
+
 /** Check that a degree of the plan, the value of this node, divides a count of the model or platform. */
 static bool check_divides(const struct document *document, int32_t node, int64_t degree, int64_t count,
                           const char *of_what, struct error *err)
@@ -565,10 +589,7 @@ bool layout_check(const struct scenario *scenario, struct scenario_system *syste
     int32_t tp = document_find(document, system->node, "plan.tp");
     layout_fit(scenario, system->node, &system->plan);
     bool ok = check_gpus(scenario, system, err) && check_shard_group(scenario, system, err);
-    char domain[96];
-    const char *name = platform_domain_name(&scenario->platform);
-    snprintf(domain, sizeof domain, "the GPUs of %s (a tensor-parallel group stays inside %s)", name, name);
-    ok &= check_divides(document, tp, plan->tp, platform_nvlink_domain(&scenario->platform), domain, err);
+    ok &= check_domain(scenario, tp, plan->tp, err);
     ok &= check_stages(scenario, system, err) && check_kinds(scenario, system, err) &&
           check_recompute_layers(scenario, system, err);
     ok &= check_recompute(scenario, system, err);
