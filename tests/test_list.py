@@ -93,6 +93,11 @@ class Lists(unittest.TestCase):
                           "h100-pcie": "of h100-sxm, another chip", "h100-sxm": "measured", "h20": "of h100-sxm, another chip",
                           "h200": "of h100-sxm, same chip", "h800": "of h100-sxm, same chip"})
 
+    def test_list_devices__says_formats_with_peak_and_curve(self):
+        formats = {row["device"]: row["fp8"] for row in json.loads(run("list", "devices", "--json").stdout)["rows"]}
+        self.assertEqual((formats["a100-80g"], formats["h20"], formats["b200"]), ("", "fp8-tensor", "fp8-tensor, fp8-block, mxfp8"))
+        self.assertIn("precisions beside bf16:\n  b200: fp8-tensor, fp8-block, mxfp8\n", run("list", "devices").stdout)
+
     def test_list_platforms__says_nodes_and_links(self):
         for name, row in self.table("platforms").items():
             keys = read(f"platforms/{name}.yaml")

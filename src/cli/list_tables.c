@@ -193,14 +193,26 @@ static bool read_curves(const struct device *device, const char *path, char text
     return true;
 }
 
+/** Write the formats of fp8 that have a peak and a curve of GEMMs. */
+static void write_fp8(const struct device *device, char text[CURVES])
+{
+    char word[SCHEMA_WORD_BYTES];
+    *text = '\0';
+    for (int32_t i = PRECISION_BF16 + 1; i < PRECISION_N_GEMM; i++)
+        if (device->gemm[i].efficiency > 0) {
+            schema_choice_name(PRECISION_NAMES, i, word);
+            append_word(text, word);
+        }
+}
+
 static bool add_device(const char *name, struct listing *listing, struct error *err)
 {
-    struct device device;
-    char path[1024], curves[CURVES], own[CURVES];
+    struct device device, whole;
+    char path[1024], curves[CURVES], own[CURVES], fp8[CURVES];
     if (!device_read_sheet(scenario_data_dir(), name, &device, path, err))
         return false;
     device_follow_like(scenario_data_dir(), &device);
-    if (!read_curves(&device, path, curves, own, err))
+    if (!read_curves(&device, path, curves, own, err) || !device_read(scenario_data_dir(), name, &whole, err))
         return false;
     add_text(listing, "device", "device", name);
     add_number(listing, "memory_bytes", "memory [GiB]", device.memory_bytes, gib, 1);
@@ -208,7 +220,9 @@ static bool add_device(const char *name, struct listing *listing, struct error *
     add_number(listing, "hbm_bytes_per_s", "HBM [TB/s]", device.hbm_bytes_per_s, tera, 2);
     add_number(listing, "nvlink_bytes_per_s", "NVLink [GB/s]", device.nvlink_bytes_per_s, giga, 0);
     add_text(listing, "curves", "curves of kernels and links", curves);
+    write_fp8(&whole, fp8);
     json_object_set_new(listing->row, "own_curves", json_string(own));
+    json_object_set_new(listing->row, "fp8", json_string(fp8));
     return true;
 }
 
@@ -495,6 +509,8 @@ bool list_print(int which, bool json, struct error *err)
             printf("\n%s\n", lists[which].note);
         if (which == MODELS)
             print_below(&listing, "model", "kinds", "windows, experts and kinds of layers, by model");
+        if (which == DEVICES)
+            print_below(&listing, "device", "fp8", "precisions beside bf16");
         if (which == DEVICES)
             print_below(&listing, "device", "own_curves", "own curves beside copied ones");
         if (which == PLATFORMS)
