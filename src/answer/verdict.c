@@ -457,7 +457,7 @@ static void write_context(FILE *file, const struct writer *writer)
                 label_of(writer, system), 100 * fmax(0, gain));
     }
     if (n > MOST_SHOWN)
-        fprintf(file, ", %d more (-v)", n - MOST_SHOWN);
+        fprintf(file, ", and %d more", n - MOST_SHOWN);
     fputs(n > 0 ? " (context groups in perfect balance, their communication free)" : "", file);
 }
 
@@ -480,7 +480,7 @@ static void write_experts(FILE *file, const struct writer *writer)
             fprintf(file, "%s%g", imbalance >= 8 ? "at least " : "", imbalance);
     }
     if (n > MOST_SHOWN)
-        fprintf(file, ", %d more (-v)", n - MOST_SHOWN);
+        fprintf(file, ", and %d more", n - MOST_SHOWN);
     if (n > 0)
         fprintf(file, " (computed with %g)", writer->scenario->expert_imbalance);
 }
