@@ -5,7 +5,7 @@ compares by their throughput. With the predictions of these runs and of public.c
 far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs in fp8, those with
 experts, those with experts in fp8, and those on Blackwell without and with experts are apart in both.
 
-    range.py > model/validated_range.yaml
+    slimsim validate --json | range.py > model/validated_range.yaml
     slimsim validate --json | range.py --errors > model/model_error.yaml
     range.py --routing > model/expert_routing.yaml                        pairs of one plan with balanced and real routing
     slimsim validate --json | range.py --varying                          runs with varying lengths, by group and source
@@ -43,7 +43,7 @@ source: >-
 """
 HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
-# The range of the measured runs, by model/validation/range.py. A report names what lies outside.
+# The range of the measured runs, by model/validation/range.py from `slimsim validate --json`. A report names what lies outside.
 source: >-
   {} training runs of model/validation/training_a100.csv and training_h100.csv whose throughput `slimsim validate`
   compares; their sequences all have the same length, and best-fit packs whole ones. The other systems, and varying
@@ -92,10 +92,13 @@ def sizes_of(rows):
     return [f"windows: {str(windows).lower()}"] + [f"{key}: {size}" for key, size in most.items()]
 
 
-def text():
+def text(report):
+    """validated_range.yaml of the output of `slimsim validate --json`, which leaves out rows that it cannot predict."""
+    known = {row["row"] for row in report["rows"] if row["quantity"] == "tokens/s/GPU"}
     rows, others, fp8, experts, experts_fp8, blackwell, on_blackwell = (
-        compared(), varying(), compared(FP8), compared(EXPERTS), compared(EXPERTS_FP8), compared(BLACKWELL),
-        compared(EXPERTS_BLACKWELL))
+        [row for row in found if row["id"] in known] for found in (
+            compared(), varying(), compared(FP8), compared(EXPERTS), compared(EXPERTS_FP8), compared(BLACKWELL),
+            compared(EXPERTS_BLACKWELL)))
     devices, frameworks, *degrees = degrees_of(rows)
     lines = [devices, frameworks,
              f"systems: best-fit {' '.join(sorted({row['system'] for row in others} - {'best-fit'}))}",
@@ -302,4 +305,4 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     sys.stdout.write(varying_text(json.load(sys.stdin)) if asked.varying else fp8_text(json.load(sys.stdin)) if asked.fp8 else
                      errors_text(json.load(sys.stdin)) if asked.errors else routing_text() if asked.routing else
-                     reserve_text() if asked.reserve else text())
+                     reserve_text() if asked.reserve else text(json.load(sys.stdin)))
