@@ -103,6 +103,20 @@ class Costs(unittest.TestCase):
                 listed_s = sum(kernel["seconds"] for kernel in cost[name][f"kernels_{kernels}"])
                 self.assertAlmostEqual(listed_s, cost[name][seconds], delta=1e-9 * listed_s, msg=(name, kernels))
 
+    def test_precision_is_that_of_gemms(self):
+        """A GEMM in fp8 moves a byte an operand and has the same FLOPs. What norms do not write is cast."""
+        arguments = ("cost", "--model", "llama3-8b", "--device", "h100-sxm", "--slice", "0:8Ki", "--layers", "1")
+        half, fp8 = (json.loads(run(*arguments, "--precision", name, "--json").stdout) for name in ("bf16", "fp8-tensor"))
+        kernels = [{kernel["name"]: kernel for kernel in cost["forward"]["kernels_of_a_layer"]} for cost in (half, fp8)]
+        self.assertEqual(set(kernels[1]) - set(kernels[0]), {"casts to fp8"})
+        self.assertLess(kernels[1]["up GEMM"]["seconds"], 0.7 * kernels[0]["up GEMM"]["seconds"])
+        self.assertEqual((half["flop"], half["precision"], fp8["precision"]), (fp8["flop"], "bf16", "fp8-tensor"))
+        self.assertEqual(json.loads(run(*arguments, "--json").stdout), half)
+        done = run(*arguments, "--precision", "mxfp8")
+        self.assertEqual((done.returncode, done.stderr), (2, "slimsim: --precision: mxfp8 was not measured on device h100-sxm; allowed: bf16, fp8-tensor\n"))
+        self.assertIn("--expert-gemms grouped was not measured in fp8",
+                      run(*arguments, "--model", "mixtral-8x7b", "--expert-gemms", "grouped", "--precision", "fp8-tensor").stderr)
+
     def test_several_slices_are_one_unit(self):
         """Model FLOPs add up. A GEMM of all tokens is one kernel, and takes the time of as many tokens in one slice."""
         def cost(*slices, kernels="fused"):

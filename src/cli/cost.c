@@ -30,7 +30,7 @@ struct arguments {
     const char *model, *device, *platform, *slice[MAX_SLICES]; /* device and platform are NULL if they are not given */
     int32_t n_slices;
     int64_t tp, cp, ep, layers; /* layers 0: all layers of the model */
-    int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type, expert_gemms;
+    int32_t recompute, attention, kernels, accumulation, sequence_parallel, cp_type, expert_gemms, precision;
     struct options options;
 };
 
@@ -152,6 +152,28 @@ static bool check_experts(const struct arguments *arguments, const struct questi
            error_set(err, "--ep: %" PRId64 " exceeds the %" PRId64 " GPUs of %s", ep, gpus, question->platform.name);
 }
 
+/** Check that the device has a curve of the precision's GEMMs, and experts a kernel. */
+static bool check_precision(const struct arguments *arguments, const struct question *question, struct error *err)
+{
+    char name[SCHEMA_WORD_BYTES], word[SCHEMA_WORD_BYTES], allowed[4 * SCHEMA_WORD_BYTES] = "";
+    bool experts = model_has_experts(&question->model), grouped = arguments->expert_gemms == DEVICE_GROUPED;
+    schema_choice_name(PRECISION_NAMES, arguments->precision, name);
+    for (int32_t i = 0; i < PRECISION_N_GEMM; i++)
+        if (question->device.gemm[i].efficiency > 0) {
+            size_t used = strlen(allowed);
+            schema_choice_name(PRECISION_NAMES, i, word);
+            snprintf(allowed + used, sizeof allowed - used, "%s%s", used > 0 ? ", " : "", word);
+        }
+    if (question->device.gemm[arguments->precision].efficiency <= 0)
+        return error_set(err, "--precision: %s was not measured on device %s; allowed: %s", name, question->device.name,
+                         allowed);
+    return arguments->precision == PRECISION_BF16 || !experts || !grouped ||
+           error_set(err,
+                     "--precision: %s: --expert-gemms grouped was not measured in fp8; allowed with it: multi-stream, "
+                     "sequential",
+                     name);
+}
+
 /** Fill in `question`. Its address must not change afterwards, since its setting points into it. */
 static bool read_question(const struct arguments *arguments, struct question *question, struct error *err)
 {
@@ -166,7 +188,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         !platform_keys_of_name(scenario_data_dir(), platform, &keys, err) ||
         !platform_from_keys(&keys, &question->device, &question->platform, err) ||
         !read_slices(arguments, question, err) || !check_degrees(arguments, question, err) ||
-        !check_experts(arguments, question, err))
+        !check_experts(arguments, question, err) || !check_precision(arguments, question, err))
         return false;
     taken_model(arguments->model, &notes);
     command_print_notes(notes.text);
@@ -194,6 +216,7 @@ static bool read_question(const struct arguments *arguments, struct question *qu
         .single = arguments->kernels == SCENARIO_EAGER ? COST_SINGLE_QKV | COST_SINGLE_GATE_UP : 0,
         .gradient_accumulation = (enum scenario_accumulation)arguments->accumulation,
         .expert_gemms = arguments->expert_gemms,
+        .precision = (enum precision)arguments->precision,
     };
     cost_take_plan(&question->setting, &question->plan);
     cost_hold_layers(&question->setting, 0,
@@ -349,7 +372,8 @@ static bool is_listed(int32_t recompute)
 
 static void print_text(const struct question *question)
 {
-    char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES], experts[32] = "";
+    char line[ASSUMPTIONS_SIZE], cp_type[SCHEMA_WORD_BYTES], experts[32] = "", precision[SCHEMA_WORD_BYTES];
+    schema_choice_name(PRECISION_NAMES, question->setting.precision, precision);
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     printf("%s, tokens", question->model.name);
     for (int32_t i = 0; i < question->micro_batch.n_slices; i++)
@@ -360,9 +384,11 @@ static void print_text(const struct question *question)
         printf(" of %d samples", question->micro_batch.n_slices);
     if (model_has_experts(&question->model))
         snprintf(experts, sizeof experts, ", EP %" PRId64, question->plan.ep);
-    printf(", TP %d, sequence parallelism %s, CP %d (%s)%s, %d layers, on %s%s with links of %s%s\n",
+    printf(", TP %d, sequence parallelism %s, CP %d (%s)%s, %d layers%s%s, on %s%s with links of %s%s\n",
            question->setting.tensor, question->plan.sequence_parallel ? "on" : "off", question->micro_batch.context,
-           cp_type, experts, cost_n_layers(&question->setting), question->device.name, question->device_note,
+           cp_type, experts, cost_n_layers(&question->setting),
+           question->setting.precision != PRECISION_BF16 ? ", " : "",
+           question->setting.precision != PRECISION_BF16 ? precision : "", question->device.name, question->device_note,
            question->platform.name, question->platform_note);
     if (assumptions_unlike_nvlink(&question->platform, &question->device, line))
         puts(line);
@@ -456,7 +482,7 @@ static json_t *json_of_slices(const struct question *question)
 
 static void print_json(const struct question *question)
 {
-    char cp_type[SCHEMA_WORD_BYTES];
+    char cp_type[SCHEMA_WORD_BYTES], precision[SCHEMA_WORD_BYTES];
     struct exact forward = exact_flop(question, PASS_FORWARD), backward = exact_flop(question, PASS_BACKWARD);
     json_t *root = json_pack(
         "{s:s, s:s, s:s, s:o, s:i, s:b, s:i, s:i, s:{s:I, s:I, s:I, s:I, s:I, s:I}, s:o, s:o, s:{s:f, s:f, s:f}}",
@@ -471,6 +497,8 @@ static void print_json(const struct question *question)
         activation_bytes(question, RECOMPUTE_SELECTIVE), "full", activation_bytes(question, RECOMPUTE_FULL));
     schema_choice_name(SCENARIO_CONTEXT, question->plan.cp_type, cp_type);
     json_object_set_new(root, "cp_type", json_string(cp_type));
+    schema_choice_name(PRECISION_NAMES, question->setting.precision, precision);
+    json_object_set_new(root, "precision", json_string(precision));
     if (model_has_experts(&question->model))
         json_object_set_new(root, "ep", json_integer(question->plan.ep));
     json_object_set_new(root, "input", json_of_pass(question, PASS_INPUT));
@@ -492,7 +520,8 @@ enum {
     KEY_ATTENTION,
     KEY_KERNELS,
     KEY_ACCUMULATION,
-    KEY_EXPERT_GEMMS
+    KEY_EXPERT_GEMMS,
+    KEY_PRECISION
 };
 
 static int64_t parse_degree(const char *text, const char *option, struct argp_state *state)
@@ -560,6 +589,9 @@ static error_t parse_layout(int key, const char *argument, struct argp_state *st
     case KEY_ACCUMULATION:
         arguments->accumulation = parse_choice(argument, SCENARIO_ACCUMULATION, "gradient-accumulation", state);
         return 0;
+    case KEY_PRECISION:
+        arguments->precision = parse_choice(argument, PRECISION_NAMES, "precision", state);
+        return 0;
     case KEY_EXPERT_GEMMS:
         arguments->expert_gemms = parse_choice(argument, DEVICE_EXPERT_GEMMS, "expert-gemms", state);
         return 0;
@@ -626,6 +658,8 @@ static const struct argp_option cost_options[] = {
     {"kernels", KEY_KERNELS, "KIND", 0, "Element-wise kernels: " KERNELS " (default: fused)", 0},
     {"expert-gemms", KEY_EXPERT_GEMMS, "KIND", 0,
      "GEMMs of experts, like expert_gemms: " DEVICE_EXPERT_GEMMS " (default: sequential)", 0},
+    {"precision", KEY_PRECISION, "FORMAT", 0,
+     "GEMMs of layers, like precision: " PRECISION_NAMES ", with delayed scales (default: bf16)", 0},
     {"gradient-accumulation", KEY_ACCUMULATION, "KIND", 0,
      "Sum of gradients, of a micro-batch that is not the first: " SCENARIO_ACCUMULATION " (default: fused)", 0},
     {0},
