@@ -13,14 +13,15 @@ import time
 import unittest
 
 import h5py
+import yaml
 
 from cli_case import SMALL, SOURCE, simulate
 from program import AT_ONCE_S, PROGRAM, SANITIZED, SCRATCH, alive, children, fresh, run, write
 
 
 class Validation(unittest.TestCase):
-    def validate(self, *arguments):
-        return run("validate", "--quiet", "--output", SCRATCH / "validation", *arguments)
+    def validate(self, *arguments, **options):
+        return run("validate", "--quiet", "--output", SCRATCH / "validation", *arguments, **options)
 
     def test_rows_statistics_file_and_picture_agree(self):
         done = self.validate("--json", "--filter", "framework=nemo")
@@ -87,6 +88,27 @@ class Validation(unittest.TestCase):
         self.assertEqual(sum(groups.values()), told["all"][0])
         self.assertEqual(list(groups.values()), sorted(groups.values(), reverse=True))
         self.assertIn("nemo, h100-sxm", groups)
+
+    def test_validate__prints_kinds_of_runs_of_the_shipped_rows(self):
+        """The shipped files are cut to few rows. What held is that of model_error.yaml."""
+        data = fresh("shipped")
+        for folder in ("model", "platforms"):
+            shutil.copytree(SOURCE / folder, data / folder)
+        for path in (data / "model/validation").glob("*.csv"):
+            if path.stem.startswith("replay_"):
+                continue
+            head = [line for line in path.read_text().splitlines() if not line.startswith("#")][:8]
+            path.write_text("\n".join(head) + "\n")
+        report, short = (self.validate(*form, env={**os.environ, "SLIMSIM_DATA": str(data)}) for form in (["--json"], []))
+        lines = short.stdout.splitlines()
+        self.assertLessEqual(len(lines), 24)
+        self.assertLessEqual(max(map(len, lines)), 100)
+        rows = [row for row in json.loads(report.stdout)["rows"] if row["quantity"] == "tokens/s/GPU" and row["trust"][0] == "A" and not row["calib"]]
+        fp8 = [row for row in rows if "fp8" in row and not {"group", "experts", "blackwell"} & set(row)]
+        held = yaml.safe_load((SOURCE / "model/model_error.yaml").read_text())["held_fp8"]["p5_to_p95"]
+        (line,) = [line.split() for line in lines if line.startswith("fp8 ")]
+        self.assertEqual((line[1], line[-1]), (str(len(fp8)), f"{100 * held:.0f}%"))
+        self.assertIn("-v adds frameworks", short.stdout)
 
     def test_validate__joins_the_smallest_groups(self):
         rows = self.validate("--filter", "id=E001", "--json")

@@ -39,15 +39,17 @@ static const struct argp_option argp_options[] = {
     {0},
 };
 
-static const struct argp argp = {argp_options,
-                                 parse,
-                                 "[FILE.csv...]",
-                                 "Simulate published training runs and print the errors by framework and GPU; with -v "
-                                 "also every row, skipped rows with reasons, errors by source. Write validation.h5. "
-                                 "Without a file, use those of model/validation.",
-                                 children,
-                                 NULL,
-                                 NULL};
+static const struct argp argp = {
+    argp_options,
+    parse,
+    "[FILE.csv...]",
+    "Simulate published training runs and print the errors by kind of runs, or of files and "
+    "filters by framework and GPU; with -v also every row, skipped rows with reasons, "
+    "errors by source. Write validation.h5. "
+    "Without a file, use those of model/validation.",
+    children,
+    NULL,
+    NULL};
 
 static void show(void *context, int32_t row, int32_t n_rows)
 {
@@ -62,6 +64,7 @@ int command_validate(int argc, char **argv)
     parse_arguments(&argp, argc, argv, &arguments);
     arguments.request.paths = arguments.paths;
     arguments.request.filters = arguments.filters;
+    bool chosen = arguments.options.verbose || arguments.request.n_paths > 0 || arguments.request.n_filters > 0;
     struct status_line status;
     status_line_begin(&status, !arguments.options.quiet, "validate: reads the rows");
     bool ok = validation_may_write(arguments.options.output, &err) &&
@@ -74,7 +77,7 @@ int command_validate(int argc, char **argv)
     if (ok && !arguments.options.json && arguments.options.verbose)
         validation_print(&validate);
     if (ok && !arguments.options.json)
-        validation_print_summary(&validate);
+        (chosen ? validation_print_summary : validation_print_kinds)(&validate);
     if (ok && !arguments.options.quiet)
         fprintf(stderr, "written: %s/validation.h5\n", arguments.options.output);
     validate_free(&validate);

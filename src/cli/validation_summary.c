@@ -9,6 +9,8 @@
 #include "base/compare.h"
 #include "base/text.h"
 #include "base/text_table.h"
+#include "document/document_read.h"
+#include "scenario/scenario.h"
 #include "trace/table.h"
 #include "validate/gains.h"
 #include "validate/statistics.h"
@@ -169,14 +171,21 @@ static void print_fits(const struct validate *validate, int32_t n_calibration, i
     text_print_wrapped(text, &(struct text_limits){100, 3, 3});
 }
 
+/** Count the rows that have no error in the table. */
+static void count_others(const struct validate *validate, int32_t *n_calibration, int32_t *n_skipped)
+{
+    *n_calibration = *n_skipped = 0;
+    for (int32_t i = 0; i < validate->n_rows; i++) {
+        *n_skipped += validate->rows[i].reason[0] != '\0';
+        *n_calibration += validate->rows[i].reason[0] == '\0' && validate->rows[i].calibration;
+    }
+}
+
 void validation_print_summary(const struct validate *validate)
 {
-    int32_t n_calibration = 0, n_skipped = 0;
+    int32_t n_calibration, n_skipped;
     struct text_table table = {0};
-    for (int32_t i = 0; i < validate->n_rows; i++) {
-        n_skipped += validate->rows[i].reason[0] != '\0';
-        n_calibration += validate->rows[i].reason[0] == '\0' && validate->rows[i].calibration;
-    }
+    count_others(validate, &n_calibration, &n_skipped);
     text_table_columns(
         &table, "tokens/s/GPU, by framework and GPU<40;rows>;mean |error|>14;bias>7;worst>7;of row<6;within 10%<");
     add_throughput(&table, validate);
@@ -187,6 +196,59 @@ void validation_print_summary(const struct validate *validate)
     add_groups(&table, validate);
     add_line(&table, validate, "replayed spans", (struct validate_group){.quantity = VALIDATE_SPAN, .group = ""});
     text_table_print(&table, stdout, 0);
+    print_gains(validate);
+    print_fits(validate, n_calibration, n_skipped);
+}
+
+/** Write how many of a kind's shipped runs the range held, or nothing. */
+static void write_held(const struct document *errors, const char *key, char text[NAME])
+{
+    char path[NAME];
+    snprintf(path, sizeof path, "held%s.p5_to_p95", key);
+    int32_t at = *key == '-' ? -1 : document_find(errors, 0, path);
+    snprintf(text, NAME, "%s", "-");
+    if (at >= 0)
+        snprintf(text, NAME, "%.0f%%", 100 * strtod(errors->node[at].value, NULL));
+}
+
+void validation_print_kinds(const struct validate *validate)
+{
+    static const struct {
+        const char *name, *held; /* held: end of its key; "-": none */
+        struct validate_group group;
+    } kinds[] = {
+        {"dense", "", {.full_plan = true}},
+        {"fp8", "_fp8", {.full_plan = true, .kind = VALIDATE_FP8}},
+        {"experts", "_experts", {.full_plan = true, .kind = VALIDATE_EXPERTS}},
+        {"experts in fp8", "_experts_fp8", {.full_plan = true, .kind = VALIDATE_EXPERTS_FP8}},
+        {"blackwell", "_blackwell", {.full_plan = true, .kind = VALIDATE_BLACKWELL}},
+        {"experts on blackwell", "_experts_blackwell", {.full_plan = true, .kind = VALIDATE_EXPERTS_BLACKWELL}},
+        {"in groups of their own", "-", {.full_plan = true, .group = ""}},
+        {"varying lengths, any trust", "-", {.group = "", .varies = true}},
+        {"max_memory_allocated", "-", {.quantity = VALIDATE_ALLOCATED}},
+        {"  blackwell", "-", {.quantity = VALIDATE_ALLOCATED, .kind = VALIDATE_BLACKWELL}},
+        {"  varying lengths", "-", {.quantity = VALIDATE_ALLOCATED, .group = "", .varies = true}},
+    };
+    char path[1024], held[NAME];
+    int32_t n_calibration, n_skipped;
+    struct document errors = {0};
+    struct error err = {0};
+    struct text_table table = {0};
+    count_others(validate, &n_calibration, &n_skipped);
+    snprintf(path, sizeof path, "%s/model/model_error.yaml", scenario_data_dir());
+    bool read = document_read(path, &errors, &err);
+    text_table_columns(&table, "tokens/s/GPU, by kind of runs<28;rows>;mean |error|>14;bias>7;worst>7;of row<6;within "
+                               "10%<;held>");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        add_line(&table, validate, kinds[i].name, kinds[i].group);
+        write_held(&errors, read ? kinds[i].held : "-", held);
+        if (validate_statistics_of(validate, kinds[i].group).n > 0)
+            text_table_cell(&table, "%s", held);
+    }
+    document_free(&errors);
+    text_table_print(&table, stdout, 0);
+    puts("tokens/s/GPU: settings of trust A and A-, unless a line says any; held: runs inside p5 to p95 of the\n"
+         "  errors of other sources (docs/model.md, \"How sure\"); -v adds frameworks, GPUs and trust B");
     print_gains(validate);
     print_fits(validate, n_calibration, n_skipped);
 }

@@ -15,4 +15,8 @@
  */
 void validation_print_summary(const struct validate *validate);
 
+/** Print one table of kinds of runs with known settings (trust A, A-). Its last column, "held", is of the shipped rows:
+ * the share of runs inside the printed range of p5 to p95 if their source is left out (model/model_error.yaml). */
+void validation_print_kinds(const struct validate *validate);
+
 #endif
