@@ -250,8 +250,13 @@ class Verdict(unittest.TestCase):
                 self.assertEqual("sharding=zero" in text, sharding, (framework, platform, text))
 
     def test_misfit__says_that_no_change_helps(self):
-        text, _ = verdict(sweep_of(0, 1), "--set", "memory_limit=0.05")
+        text, _ = verdict(sweep_of(0, 1), "--set", "memory_limit=0.3")
         self.assertIn("no single change fits; nearest: plan.", text)
+
+    def test_misfit__offers_nothing_that_is_far_too_large(self):
+        text, _ = verdict(sweep_of(0, 1), "--set", "memory_limit=0.05")
+        self.assertRegex(text, r"no single change fits: the nearest leaves [\d.]+ GiB; take more or larger GPUs\n")
+        self.assertNotIn("plan.offload", text)
 
     def test_settings__give_what_they_promise(self):
         """The kernel is set, and the first iteration takes less by what was said."""

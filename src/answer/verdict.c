@@ -272,6 +272,9 @@ static char *change_of(const struct writer *writer, int32_t system)
         return check_strdup("no single change of its plan needs less");
     if (exceeded == EXCEEDED_NONE)
         return check_asprintf("%s would fit%s, %.1f GiB", change.text, change.fits ? "" : " tightly", bytes / TEXT_GIB);
+    if (bytes > 2 * (host ? limits.host_bytes : limits.gpu_bytes))
+        return check_asprintf("no single change fits: the nearest leaves %.1f GiB%s; take more or larger GPUs",
+                              bytes / TEXT_GIB, host ? " of host memory" : "");
     return check_asprintf("no single change fits; nearest: %s, %.1f GiB%s", change.text, bytes / TEXT_GIB,
                           host ? " of host memory" : "");
 }
