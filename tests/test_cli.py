@@ -90,7 +90,7 @@ class Validation(unittest.TestCase):
         self.assertIn("nemo, h100-sxm", groups)
 
     def test_validate__prints_kinds_of_runs_of_the_shipped_rows(self):
-        """The shipped files are cut to few rows. What held is that of model_error.yaml."""
+        """The shipped files are cut to few rows. The shares held are those of model_error.yaml."""
         data = fresh("shipped")
         for folder in ("model", "platforms"):
             shutil.copytree(SOURCE / folder, data / folder)

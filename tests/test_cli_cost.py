@@ -104,7 +104,7 @@ class Costs(unittest.TestCase):
                 self.assertAlmostEqual(listed_s, cost[name][seconds], delta=1e-9 * listed_s, msg=(name, kernels))
 
     def test_precision_is_that_of_gemms(self):
-        """A GEMM in fp8 moves a byte an operand and has the same FLOPs. What norms do not write is cast."""
+        """A GEMM in fp8 moves a byte an operand and has the same FLOPs. Inputs that norms do not write are cast."""
         arguments = ("cost", "--model", "llama3-8b", "--device", "h100-sxm", "--slice", "0:8Ki", "--layers", "1")
         half, fp8 = (json.loads(run(*arguments, "--precision", name, "--json").stdout) for name in ("bf16", "fp8-tensor"))
         kernels = [{kernel["name"]: kernel for kernel in cost["forward"]["kernels_of_a_layer"]} for cost in (half, fp8)]
