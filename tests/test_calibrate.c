@@ -394,3 +394,28 @@ TEST(calibrate__takes_out_what_a_slower_machine_loses)
     measured_free(&kernels);
     free(text);
 }
+
+/* A curve that another device lends keeps the share of adding to a sum that the device's own GEMMs in bf16 have. */
+TEST(calibrate__copied_curves_of_fp8_keep_the_devices_own_sum)
+{
+    struct device known = known_device(), like, sheet;
+    struct measured kernels = {0};
+    struct calibration calibration;
+    struct error err = {0};
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
+    CHECK_TRUE(measured_read(write_kernels(&known), &kernels, &err));
+    sheet = known;
+    memset(&sheet.launch_s, 0, sizeof sheet - offsetof(struct device, launch_s));
+    sheet.peak_flop_per_s[PRECISION_FP8_TENSOR] = 2 * sheet.peak_flop_per_s[PRECISION_BF16];
+    like.gemm[PRECISION_FP8_TENSOR] = like.gemm[PRECISION_BF16];
+    like.gemm[PRECISION_FP8_TENSOR].sum = 0.9;
+    struct sample_source source = {.kernels = &kernels, .device = &sheet};
+    CHECK_TRUE(calibrate(&source, &like, &calibration, &err));
+    const struct device_gemm *found = calibration.device.gemm;
+    CHECK_EQUAL(fit_named(&calibration, "gemm_fp8_tensor")->n_rows, 0);
+    CHECK_CLOSE(found[PRECISION_FP8_TENSOR].efficiency, like.gemm[PRECISION_FP8_TENSOR].efficiency, 0);
+    CHECK_CLOSE(found[PRECISION_FP8_TENSOR].sum, found[PRECISION_BF16].sum, 0);
+    CHECK_TRUE(found[PRECISION_BF16].sum < 0.89);
+    calibration_free(&calibration);
+    measured_free(&kernels);
+}

@@ -273,6 +273,8 @@ static bool copy(struct work *work, const struct device *like, struct error *err
         widen(range, other->min);
         widen(range, other->max);
     }
+    if (family_is_optional(family))
+        work->device.gemm[family->kind].sum = work->device.gemm[PRECISION_BF16].sum;
     return true;
 }
 

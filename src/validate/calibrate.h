@@ -42,7 +42,8 @@ struct calibration {
 
 /**
  * Fit all curves. If the files have too few rows of the device for a curve, it is copied from `like`. Without `like`
- * (NULL) this is an error that names the curve. Collectives need the bandwidth of the measured links in the data sheet.
+ * (NULL) this is an error that names the curve. A copied curve of fp8 keeps the device's own share of adding to a sum.
+ * Collectives need the bandwidth of the measured links in the data sheet.
  * A GEMM or attention faster than the device's peak is an error that names its line. A number of such a row is in
  * another unit.
  */
