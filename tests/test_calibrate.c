@@ -394,3 +394,70 @@ TEST(calibrate__takes_out_what_a_slower_machine_loses)
     measured_free(&kernels);
     free(text);
 }
+
+/* Twelve rows of large products are half as fast as the law of `like`. A fit of five unknowns to them is arbitrary for
+ * small products, so the curve keeps the law's shape. Twenty rows determine a shape of their own. */
+TEST(calibrate__scales_the_shape_of_like_for_few_rows_of_gemms)
+{
+    struct device known = known_device(), like, sheet = known;
+    struct error err = {0};
+    const enum precision precision = PRECISION_BF16;
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
+    struct device half = like;
+    half.gemm[precision].efficiency /= 2;
+    for (int many = 0; many < 2; many++) {
+        struct measured kernels = {0};
+        struct calibration calibration;
+        char *text;
+        size_t bytes;
+        FILE *file = open_memstream(&text, &bytes);
+        fputs("kind,split,gpu,m,n,k,time_ms\n", file);
+        for (int i = 0; i < (many ? 20 : 12); i++) {
+            const struct cost_gemm gemm = {1, 4096 << i % 3, 4000 + 900 * i,   4096 << i % 2,
+                                           0, precision,     DEVICE_SEQUENTIAL};
+            fprintf(file, "gemm,calib,KNOWN,%g,%g,%g,%.17g\n", gemm.m, gemm.n, gemm.k,
+                    1e3 * cost_kernel_gemm_s(&half, &gemm));
+        }
+        fclose(file);
+        CHECK_TRUE(measured_read(fixture_write("few.csv", text), &kernels, &err));
+        struct sample_source source = {.kernels = &kernels, .device = &sheet};
+        CHECK_TRUE(calibrate(&source, &like, &calibration, &err));
+        CHECK_TEXT(err.text, "");
+        const struct device_gemm *found = &calibration.device.gemm[precision];
+        CHECK_EQUAL(fit_named(&calibration, "gemm")->is_scaled, !many);
+        if (!many) {
+            CHECK_CLOSE(found->wave, like.gemm[precision].wave, 1e-4);
+            CHECK_CLOSE(found->launch_s, like.gemm[precision].launch_s, 1e-4);
+            CHECK_CLOSE(found->efficiency * sheet.peak_flop_per_s[precision],
+                        half.gemm[precision].efficiency * half.peak_flop_per_s[precision], 1e-2);
+        }
+        calibration_free(&calibration);
+        measured_free(&kernels);
+        free(text);
+    }
+}
+
+/* A curve that another device lends keeps the share of adding to a sum that the device's own GEMMs in bf16 have. */
+TEST(calibrate__copied_curves_of_fp8_keep_the_devices_own_sum)
+{
+    struct device known = known_device(), like, sheet;
+    struct measured kernels = {0};
+    struct calibration calibration;
+    struct error err = {0};
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
+    CHECK_TRUE(measured_read(write_kernels(&known), &kernels, &err));
+    sheet = known;
+    memset(&sheet.launch_s, 0, sizeof sheet - offsetof(struct device, launch_s));
+    sheet.peak_flop_per_s[PRECISION_FP8_TENSOR] = 2 * sheet.peak_flop_per_s[PRECISION_BF16];
+    like.gemm[PRECISION_FP8_TENSOR] = like.gemm[PRECISION_BF16];
+    like.gemm[PRECISION_FP8_TENSOR].sum = 0.9;
+    struct sample_source source = {.kernels = &kernels, .device = &sheet};
+    CHECK_TRUE(calibrate(&source, &like, &calibration, &err));
+    const struct device_gemm *found = calibration.device.gemm;
+    CHECK_EQUAL(fit_named(&calibration, "gemm_fp8_tensor")->n_rows, 0);
+    CHECK_CLOSE(found[PRECISION_FP8_TENSOR].efficiency, like.gemm[PRECISION_FP8_TENSOR].efficiency, 0);
+    CHECK_CLOSE(found[PRECISION_FP8_TENSOR].sum, found[PRECISION_BF16].sum, 0);
+    CHECK_TRUE(found[PRECISION_BF16].sum < 0.89);
+    calibration_free(&calibration);
+    measured_free(&kernels);
+}

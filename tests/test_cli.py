@@ -290,15 +290,17 @@ class Calibrate(unittest.TestCase):
         self.assertEqual(done.stderr, f"{kernels}: 3 of the device's 13 rows of split calib are in no curve: L1-L2 L5; rows "
                                       "that count: docs/model.md, Calibrate\n")
         self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
+        self.assertRegex(done.stdout, r"\ngemm  .*, scaled from h100-sxm\n")
+        self.assertIn("  gemm:\n    scaled_from: h100-sxm\n", (SCRATCH / "left.yaml").read_text())
 
     def test_rows_without_an_identifier_are_named_by_their_line(self):
         """A thousand has its comma. A cell with letters behind its number is none."""
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
-        gemms = [f'gemm,calib,H800,"{m:,}",4096,4096,{m / 4096}\n' for m in range(1024, 1034)]
+        gemms = [f'gemm,calib,H800,"{m:,}",4096,4096,{m / 4096}\n' for m in range(1024, 1044)]  # enough for a shape
         kernels = write("kernels.csv", "kind,split,gpu,m,n,k,time_ms\n" + "".join(gemms) + "gemm,calib,H800,64x,4096,4096,1\n")
         done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("1 of the device's 11 rows of split calib are in no curve: line 12; rows that count", done.stderr)
+        self.assertIn("1 of the device's 21 rows of split calib are in no curve: line 22; rows that count", done.stderr)
         self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
 
     def test_shipped_rows_give_the_shipped_devices(self):
@@ -320,6 +322,7 @@ class Calibrate(unittest.TestCase):
         kernels = write("kernels.csv", self.HEADER + "K1,gemm,calib,H100,bf16,,gemm,,4096,4096,4096,,,,,,,,700,\n")
         own = write("own.yaml", (SOURCE / "model/gpu/h800.yaml").read_text().replace("like:", 'rows: "H800"\nlike:', 1))
         lone = write("lone.yaml", own.read_text().replace("like: h100-sxm", "like_collective: h200", 1))
+        alone = write("alone.yaml", own.read_text().replace("like: h100-sxm", "like_gemm: h200", 1))
         fast = write("fast.csv", self.HEADER + "K1,gemm,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,0.1,,\n")
         collectives = SOURCE / "model/validation/collectives.csv"
         misspelt = write("misspelt.csv", self.HEADER + "K1,gem,calib,H800,bf16,,gemm,,4096,4096,4096,,,,,,,1,,\n")
@@ -330,6 +333,7 @@ class Calibrate(unittest.TestCase):
             ((fast, "--device", own), 2, "fast.csv:2: K1: 1374 TFLOP/s is more than the peak of h800, 989.4 TFLOP/s"),
             ((misspelt, "--device", own), 2, "no curve can be fitted to the 1 rows of this device"),
             ((kernels, "--device", lone), 2, "h800: like_collective: needs like; name a device there, too"),
+            ((kernels, "--device", alone), 2, "h800: like_gemm: needs like; name a device there, too"),
             ((kernels,), 64, "--device NAME"),
             ((kernels, "--device", "h800", "--output", ""), 64, "--output needs the name of a file"),
             ((kernels, "--device", "h800", "--output", SCRATCH), 73, "Is a directory"),

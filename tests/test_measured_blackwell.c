@@ -130,9 +130,66 @@ TEST(fp8__large_products_are_those_of_published_benches)
         double error = 1e3 * cost_kernel_gemm_s(&scenario.device, &gemm) / cases[i].ms - 1;
         printf("%s, format %d, 16384 x %g x %g: %+.1f%%\n", cases[i].device, (int)cases[i].precision, cases[i].n,
                cases[i].k, 100 * error);
-        CHECK_TRUE(fabs(error) < 0.25);
+        CHECK_TRUE(fabs(error) < 0.15);
         scenario_free(&scenario);
     }
+}
+
+/** Return the rate of a GEMM on a shipped device [TFLOP/s]. */
+static double rate(const char *device, const char *platform, enum precision precision, double n, double k)
+{
+    struct scenario scenario;
+    read_on(device, platform, &scenario);
+    const struct cost_gemm gemm = {1, 16384, n, k, 0, precision, DEVICE_SEQUENTIAL};
+    double found = 2e-12 * gemm.m * n * k / cost_kernel_gemm_s(&scenario.device, &gemm);
+    scenario_free(&scenario);
+    return found;
+}
+
+/* 22 shapes of TensorRT-LLM were measured on B200 and GB200 (the same source). GB200's rate is 1.00 of B200's at the
+ * median, and 0.96 of the rate of DeepGEMM's blocks on GB200. Before GB200's few rows were given B200's shape, the
+ * curves gave 0.92 of both. */
+TEST(fp8__chips_and_formats_are_in_the_order_of_their_rows)
+{
+    static const struct {
+        double n, k;
+    } shapes[] = {{8192, 4096}, {8192, 8192}, {16384, 8192}, {16384, 16384}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        double n = shapes[i].n, k = shapes[i].k;
+        double b200 = rate("b200", "b200-1x8", PRECISION_FP8_TENSOR, n, k),
+               gb200 = rate("gb200", "gb200-nvl64-2x4", PRECISION_FP8_TENSOR, n, k),
+               blocks = rate("gb200", "gb200-nvl64-2x4", PRECISION_FP8_BLOCK, n, k),
+               b300 = rate("b300", "b300-1x8", PRECISION_FP8_TENSOR, n, k),
+               gb300 = rate("gb300", "gb300-nvl64-2x4", PRECISION_FP8_TENSOR, n, k);
+        printf("16384 x %g x %g: B200 %.0f, GB200 %.0f, its blocks %.0f, B300 %.0f, GB300 %.0f TFLOP/s\n", n, k, b200,
+               gb200, blocks, b300, gb300);
+        CHECK_TRUE(0.97 < gb200 / b200 && gb200 / b200 < 1.1);
+        CHECK_TRUE(0.93 < gb200 / blocks && gb200 / blocks < 1.05);
+        CHECK_TRUE(b200 < b300 && b300 < gb300);
+    }
+}
+
+/* A curve of few rows has the shape of the chip that it is scaled from. A copied one has the sum of its own device. */
+TEST(gemms__curves_of_few_rows_share_their_shape)
+{
+    static const char *const devices[] = {"gb200", "gb300", "b300"};
+    static const char *const platforms[] = {"gb200-nvl64-2x4", "gb300-nvl64-2x4", "b300-1x8"};
+    struct scenario b200;
+    read_on("b200", "b200-1x8", &b200);
+    const struct device_gemm *gemm = b200.device.gemm;
+    CHECK_CLOSE(gemm[PRECISION_FP8_BLOCK].sum, gemm[PRECISION_BF16].sum, 0);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        struct scenario scenario;
+        read_on(devices[i], platforms[i], &scenario);
+        const struct device_gemm *own = scenario.device.gemm;
+        CHECK_CLOSE(own[PRECISION_FP8_TENSOR].wave, gemm[PRECISION_FP8_TENSOR].wave, 0);
+        CHECK_CLOSE(own[PRECISION_FP8_TENSOR].launch_s, gemm[PRECISION_FP8_TENSOR].launch_s, 0);
+        CHECK_TRUE(own[PRECISION_BF16].launch_s > 1e-6);
+        for (enum precision precision = PRECISION_BF16; precision < PRECISION_N_GEMM; precision++)
+            CHECK_CLOSE(own[precision].sum, gemm[PRECISION_BF16].sum, 0);
+        scenario_free(&scenario);
+    }
+    scenario_free(&b200);
 }
 
 /* A format has a curve or is refused. mxfp8's is that of fp8-tensor at 0.951 of its rate: 6.812 ms beside 7.161 ms of

@@ -247,20 +247,31 @@ static bool check_named_rows(const struct device *device, const struct device *l
                      device->name, device->rows, like->name);
 }
 
-/** Read the device under `like`, with the collectives of like_collective. */
+/** Read the device that a key beside `like` names into `other`. Its curves then replace some of those of `like`. */
+static bool read_beside(const struct device *device, const char *key, const char *name, struct device *other,
+                        struct error *err)
+{
+    if (device->like[0] == '\0')
+        return error_set(err, "%s: %s: needs like; name a device there, too", device->name, key);
+    return device_read(scenario_data_dir(), name, other, err);
+}
+
+/** Read the device under `like`, with the collectives of like_collective and the GEMMs of like_gemm. */
 static bool read_like(const struct device *device, struct device *like, struct error *err)
 {
     struct device other;
-    if (device->like[0] == '\0')
-        return device->like_collective[0] == '\0' ||
-               error_set(err, "%s: like_collective: needs like; name a device there, too", device->name);
-    if (!device_read(scenario_data_dir(), device->like, like, err))
+    if (device->like[0] != '\0' && !device_read(scenario_data_dir(), device->like, like, err))
         return false;
-    if (device->like_collective[0] == '\0')
-        return true;
-    if (!device_read(scenario_data_dir(), device->like_collective, &other, err))
-        return false;
-    memcpy(like->collective, other.collective, sizeof like->collective);
+    if (device->like_collective[0] != '\0') {
+        if (!read_beside(device, "like_collective", device->like_collective, &other, err))
+            return false;
+        memcpy(like->collective, other.collective, sizeof like->collective);
+    }
+    if (device->like_gemm[0] != '\0') {
+        if (!read_beside(device, "like_gemm", device->like_gemm, &other, err))
+            return false;
+        memcpy(like->gemm, other.gemm, sizeof like->gemm);
+    }
     return true;
 }
 

@@ -228,6 +228,7 @@ struct device {
     char rows[512]; /* words in the column gpu of its measurements; "H200@4.8e12": rows of its chip with other memory */
     char like[64];  /* device whose curves replace missing rows; "": none */
     char like_collective[64];  /* device whose collectives inside a domain do; "": that of `like` */
+    char like_gemm[64];        /* device whose GEMM curves do; "": that of `like` */
     char power[64];            /* power of its nodes, a name of model/power; "": unknown */
     double compute_capability; /* of NVIDIA's chips, 9.0; 0: that of `like` */
     bool own_curves;           /* the curves were measured on its chip; device_follow_like fills in these two */

@@ -95,6 +95,20 @@ static void hold_as(struct family_unknown *unknown, const struct device *like, d
     hold(unknown, like != NULL ? *(const double *)(const void *)((const char *)like + unknown->offset) : otherwise);
 }
 
+/** Hold the shape of a GEMM curve at that of the device `like` if there are few rows for each unknown. The rows then
+ * determine one factor, the efficiency. */
+static void hold_shape(struct work *work, const struct device *like, struct calibration_fit *fit)
+{
+    int32_t n_free = 0;
+    for (int32_t i = 0; i < work->family->n_unknowns; i++)
+        n_free += work->unknowns[i].parameter.max > 0;
+    fit->is_scaled = like != NULL && like->gemm[work->family->kind].efficiency > 0 && n_free <= work->samples.n &&
+                     work->samples.n < CALIBRATION_ROWS_OF_UNKNOWN * n_free;
+    for (int32_t i = 1; fit->is_scaled && i < work->family->n_unknowns; i++) /* the first is the efficiency */
+        if (work->unknowns[i].offset < FAMILY_BESIDE && work->unknowns[i].parameter.max > 0)
+            hold_as(&work->unknowns[i], like, 0);
+}
+
 /** Hold the unknowns that attention's rows do not determine. calibration_fit.note names them. */
 static void hold_unseen(struct work *work, const struct device *like, struct calibration_fit *fit)
 {
@@ -254,6 +268,17 @@ static void check_open(struct work *work, const struct sample_source *source, st
     work->samples = fitted;
 }
 
+/** Widen the measured ranges by those of the device `like`. */
+static void widen_as(struct work *work, const struct device *like)
+{
+    for (int32_t i = 0; i < work->family->n_ranges; i++) {
+        struct device_range *range = (struct device_range *)(void *)((char *)&work->device + work->family->ranges[i]);
+        const struct device_range *other = (const void *)((const char *)like + work->family->ranges[i]);
+        widen(range, other->min);
+        widen(range, other->max);
+    }
+}
+
 static bool copy(struct work *work, const struct device *like, struct error *err)
 {
     const struct family *family = work->family;
@@ -267,12 +292,9 @@ static bool copy(struct work *work, const struct device *like, struct error *err
         if (family->unknowns[i].offset < FAMILY_BESIDE)
             *value_at(work, family->unknowns[i].offset) =
                 *(const double *)(const void *)((const char *)like + family->unknowns[i].offset);
-    for (int32_t i = 0; i < family->n_ranges; i++) {
-        struct device_range *range = (struct device_range *)(void *)((char *)&work->device + family->ranges[i]);
-        const struct device_range *other = (const void *)((const char *)like + family->ranges[i]);
-        widen(range, other->min);
-        widen(range, other->max);
-    }
+    if (family_is_optional(family))
+        work->device.gemm[family->kind].sum = work->device.gemm[PRECISION_BF16].sum;
+    widen_as(work, like);
     return true;
 }
 
@@ -282,6 +304,8 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
     memcpy(work->unknowns, family->unknowns, sizeof work->unknowns);
     hold_beside(work);
     hold_sum(work, like, fit);
+    if (family_is_gemm(family))
+        hold_shape(work, like, fit);
     if (family_is_attention(family))
         hold_unseen(work, like, fit);
     work->n_free = 0;
@@ -299,6 +323,8 @@ static bool fit_family(struct work *work, const struct device *like, struct cali
         return copy(work, like, err);
     }
     solve(work, fit);
+    if (fit->is_scaled)
+        widen_as(work, like);
     return true;
 }
 
@@ -439,12 +465,14 @@ bool calibrate(const struct sample_source *source, const struct device *like, st
     return ok;
 }
 
-/** Return the device that a curve without rows was copied from. */
+/** Return the device that a curve was copied from, or its shape. */
 static const char *origin(const struct calibration *calibration, const struct calibration_fit *fit)
 {
     const struct device *device = &calibration->device;
-    bool collective = strncmp(fit->name, "collective.", strlen("collective.")) == 0;
-    return collective && device->like_collective[0] != '\0' ? device->like_collective : device->like;
+    const char *like = strncmp(fit->name, "collective.", strlen("collective.")) == 0 ? device->like_collective
+                       : strncmp(fit->name, "gemm", strlen("gemm")) == 0             ? device->like_gemm
+                                                                                     : "";
+    return like[0] != '\0' ? like : device->like;
 }
 
 void calibration_write(FILE *file, const struct calibration *calibration)
@@ -458,6 +486,8 @@ void calibration_write(FILE *file, const struct calibration *calibration)
             fprintf(file, "    copied_from: %s\n", origin(calibration, fit));
             continue;
         }
+        if (fit->is_scaled)
+            fprintf(file, "    scaled_from: %s\n", origin(calibration, fit));
         fprintf(file, "    rows: \"%s\"\n    n_rows: %d\n    median_error: %.4f\n    max_error: %.4f\n", fit->rows,
                 fit->n_rows, fit->quality.median, fit->quality.max);
         fprintf(file, "    mean_error: %.4f\n    worst_row: \"%s\"\n", fit->quality.bias, fit->worst);
@@ -487,8 +517,9 @@ void calibration_print(FILE *file, const struct calibration *calibration)
         else if (fit->n_rows == 0)
             fprintf(file, "%-26s copied from %s\n", fit->name, origin(calibration, fit));
         else
-            fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s\n", fit->name, fit->n_rows, 100 * fit->quality.median,
-                    100 * fit->quality.max, 100 * fit->quality.bias, fit->worst);
+            fprintf(file, "%-26s %6d %10.2f %10.2f %+10.2f  %s%s%s\n", fit->name, fit->n_rows,
+                    100 * fit->quality.median, 100 * fit->quality.max, 100 * fit->quality.bias, fit->worst,
+                    fit->is_scaled ? ", scaled from " : "", fit->is_scaled ? origin(calibration, fit) : "");
     }
 }
 

@@ -13,6 +13,7 @@ struct calibration_fit {
     const char *name;
     int32_t n_rows;            /* rows of the fit; 0: the curve was copied from the device `like` */
     int32_t n_found, n_needed; /* rows for it in the files; a curve with fewer rows than needed is not fitted */
+    bool is_scaled;            /* the shape is that of the device `like`, and the rows determine one factor */
     char *rows;                /* identifiers, "K001-K003 K010" */
     struct fit_quality quality;
     char worst[32];
@@ -31,7 +32,8 @@ struct calibration_rows {
     char *left;                  /* identifiers of these rows, like calibration_fit.rows */
 };
 
-enum { CALIBRATION_MAX_FITS = 28 };
+/** A GEMM curve with fewer rows for each unknown takes its shape from another device. */
+enum { CALIBRATION_MAX_FITS = 28, CALIBRATION_ROWS_OF_UNKNOWN = 4 };
 
 struct calibration {
     struct device device; /* data sheet and curves, rounded to 5 digits */
@@ -42,9 +44,10 @@ struct calibration {
 
 /**
  * Fit all curves. If the files have too few rows of the device for a curve, it is copied from `like`. Without `like`
- * (NULL) this is an error that names the curve. Collectives need the bandwidth of the measured links in the data sheet.
- * A GEMM or attention faster than the device's peak is an error that names its line. A number of such a row is in
- * another unit.
+ * (NULL) this is an error that names the curve. A copied curve of fp8 keeps the device's own share of adding to a sum.
+ * A GEMM curve of few rows has the shape of `like` and an efficiency of its own. Collectives need the bandwidth of the
+ * measured links in the data sheet. A GEMM or attention faster than the device's peak is an error that names its line.
+ * A number of such a row is in another unit.
  */
 bool calibrate(const struct sample_source *source, const struct device *like, struct calibration *calibration,
                struct error *err);

@@ -35,9 +35,14 @@ static void select_attention(const struct family *family, const struct sample_so
                       samples);
 }
 
+bool family_is_gemm(const struct family *family)
+{
+    return family->select == select_gemm;
+}
+
 bool family_is_optional(const struct family *family)
 {
-    return family->select == select_gemm && family->kind != PRECISION_BF16;
+    return family_is_gemm(family) && family->kind != PRECISION_BF16;
 }
 
 bool family_is_attention(const struct family *family)

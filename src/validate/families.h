@@ -44,6 +44,9 @@ extern const int32_t n_families;
 /** Return whether the family's samples are attention. */
 bool family_is_attention(const struct family *family);
 
+/** Return whether the family's samples are GEMMs. */
+bool family_is_gemm(const struct family *family);
+
 /** Return whether devices need not have the curve: GEMMs of fewer than 16 bits. */
 bool family_is_optional(const struct family *family);
 
