@@ -365,6 +365,13 @@ static void print_precision(const struct scenario *scenario, FILE *file)
     fprintf(file, "--fp8-format %s\n--fp8-recipe %s\n", tensor ? "hybrid" : "e4m3",
             tensor && scenario->fp8_scaling == SCENARIO_SCALING_DELAYED ? "delayed" : recipes[scenario->precision]);
     flag_if(file, scenario->fp8_params, "--fp8-param-gather");
+    if (scenario->bf16_layers_at_start + scenario->bf16_layers_at_end == 0)
+        return;
+    fputs("--first-last-layers-bf16\n", file);
+    number(file, "--num-layers-at-start-in-bf16", scenario->bf16_layers_at_start);
+    number(file, "--num-layers-at-end-in-bf16", scenario->bf16_layers_at_end);
+    say_if(file, tensor && scenario->fp8_scaling == SCENARIO_SCALING_DELAYED,
+           "Megatron-LM refuses first and last layers in bf16 with delayed scales.");
 }
 
 static void print_batch(const struct point_view *view, const struct found *found, FILE *file)

@@ -11,6 +11,7 @@ struct widths {
     double q, k, f, up;                     /* columns of queries, of keys, of the inner width, of the up GEMM */
     double o;                               /* columns of attention's output */
     double half, full;                      /* bytes of an activation, bytes in fp32 */
+    enum precision precision;               /* of the kind's GEMMs */
     double input;                           /* bytes of what a GEMM keeps of its input */
     bool biases, gated, separate, in_place; /* separate: SwiGLU is two operations */
     bool eager, rms_single, layer_norm;     /* RMSNorm of single operations; PyTorch's LayerNorm */
@@ -32,7 +33,8 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .up = (gated ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
         .full = precision_bytes(PRECISION_FP32),
-        .input = precision_bytes(setting->precision),
+        .precision = cost_kind_precision(setting, kind),
+        .input = precision_bytes(cost_kind_precision(setting, kind)),
         .biases = model->kinds[kind].biases,
         .gated = gated,
         .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
@@ -226,7 +228,7 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 
     add_qk_norms(layer, setting, w);
     op = add(layer, LAYER_ATTENTION);
-    op->kept_bytes = (w->half + (setting->precision == PRECISION_BF16 ? 0 : w->input)) * w->o;
+    op->kept_bytes = (w->half + (w->precision == PRECISION_BF16 ? 0 : w->input)) * w->o;
     op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
     op->list = RECOMPUTE_ATTENTION_CORE;
 
@@ -308,8 +310,7 @@ static void add_expert_biases(struct layer *layer, const struct cost_setting *se
 static void add_padding(struct layer *layer, const struct cost_setting *setting, const struct widths *w, double rows)
 {
     double copied = 2 * w->half * w->h * rows;
-    if (setting->precision != PRECISION_BF16 && setting->expert_gemms == DEVICE_MULTI_STREAM &&
-        setting->padded_capacity <= 0)
+    if (w->precision != PRECISION_BF16 && setting->expert_gemms == DEVICE_MULTI_STREAM && setting->padded_capacity <= 0)
         count(add_memory_bound(layer, "experts' tokens padded", DEVICE_COPY, 2 * copied, 2 * copied), 2, 2);
 }
 
@@ -515,7 +516,7 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
 {
     double forward = 0, backward = 0;
     int32_t n_forward = 0, n_backward = 0, n_ops = layer->n_ops;
-    if (setting->precision == PRECISION_BF16)
+    if (w->precision == PRECISION_BF16)
         return;
     for (int32_t i = 0; i < n_ops; i++) {
         struct layer_op *op = &layer->ops[i];
@@ -523,7 +524,7 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
             continue;
         double rows = op->copies * op->rows;
         double input = input_cast_bytes(setting, w, op);
-        op->precision = setting->precision;
+        op->precision = w->precision;
         forward += input * op->in * rows;
         backward += cast_bytes(setting, w) * op->out * rows;
         n_forward += input > 0 ? cast_kernels(setting, op) : 0;

@@ -64,7 +64,7 @@ struct cost_setting {
     double capacity_factor;           /* scenario_plan */
     double padded_capacity;           /* capacity_factor, if experts compute padding up to it; otherwise 0 */
     struct cost_host host;
-    enum precision precision;        /* of the GEMMs of layers; activations have bf16 */
+    enum precision precision;        /* of the GEMMs of layers, unless their kind stays in bf16; activations have it */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
     enum scenario_loss loss;
@@ -140,6 +140,15 @@ static inline struct cost_precisions cost_precisions(const struct cost_setting *
                                     .shard = main > 0 ? main : half,
                                     .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
+
+/** Return the precision of the GEMMs of a kind of layer. */
+static inline enum precision cost_kind_precision(const struct cost_setting *setting, int32_t kind)
+{
+    return model_kind_is_bf16(kind) ? PRECISION_BF16 : setting->precision;
+}
+
+/** Return whether a kind of the setting's layers has GEMMs in bf16, or in fp8. */
+bool cost_has_gemms_in(const struct cost_setting *setting, bool fp8);
 
 /** Return whether a tensor's scale is found in the tensor itself, which is read once more for it. */
 static inline bool cost_scales_are_current(const struct cost_setting *setting)

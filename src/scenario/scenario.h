@@ -151,6 +151,8 @@ struct scenario {
     int32_t precision;             /* enum precision */
     int32_t fp8_scaling;           /* enum scenario_scaling */
     bool fp8_params;               /* weights of layers are stored in fp8 only */
+    int64_t bf16_layers_at_start;  /* layers whose GEMMs stay in bf16 */
+    int64_t bf16_layers_at_end;    /* likewise */
     int32_t swiglu;                /* enum scenario_swiglu */
     int32_t expert_gemms;          /* enum device_expert_gemms */
     int32_t gradient_accumulation; /* enum scenario_accumulation */

@@ -331,14 +331,17 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
 /** Say what has fp8, and how weights are stored and gathered. */
 static void print_precision(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
-    char name[SCHEMA_WORD_BYTES];
+    char name[SCHEMA_WORD_BYTES], kept[96] = "";
     bool tensor = scenario->precision == PRECISION_FP8_TENSOR;
+    if (scenario->bf16_layers_at_start + scenario->bf16_layers_at_end > 0)
+        snprintf(kept, sizeof kept, ", and so have the first %" PRId64 " and the last %" PRId64 " layers",
+                 scenario->bf16_layers_at_start, scenario->bf16_layers_at_end);
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
     snprintf(
         line, ASSUMPTIONS_SIZE,
-        "%s: GEMMs of layers; attention, norms, router, embedding and head have bf16; %s cast inputs and gradients; "
+        "%s: GEMMs of layers; attention, norms, router, embedding and head have bf16%s; %s cast inputs and gradients; "
         "weights of layers are %s%s",
-        name,
+        name, kept,
         !tensor ? "kernels of their own"
         : scenario->fp8_scaling == SCENARIO_SCALING_DELAYED
             ? "with delayed scales norms write fp8, and kernels of their own"
