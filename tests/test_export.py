@@ -328,6 +328,15 @@ class Megatron(unittest.TestCase):
         self.assertNotIn("--moe-permute-fusion", flags)
         self.assertTrue([line for line in comments if "No flag names expert_gemms grouped" in line])
         self.assertNotIn("--expert-model-parallel-size", self.flags()[0])
+        blocks = ("device=b200", "platform={name: b200, nodes: 32}", "model=mixtral-8x7b", "precision=fp8-block", "communication.dispatcher=deepep")
+        for value in ("false", "true"):
+            comments = self.flags(plan + "tp=2", plan + "pp=1", plan + "ep=4", *blocks, f"communication.fp8_dispatch={value}")[1]
+            self.assertEqual(len([line for line in comments if "sends tokens to experts in bf16" in line]), value == "true")
+        for other in ("precision=mxfp8", "communication.dispatcher=all-to-all"):
+            sets = [word for key in (plan + "tp=2", plan + "pp=1", plan + "ep=4", *blocks, "communication.fp8_dispatch=true", other) for word in ("--set", key)]
+            done = run("export", write("plain.yaml", PLAIN), "--megatron", *sets)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("communication.fp8_dispatch: true needs precision fp8-block and communication.dispatcher deepep; allowed: ", done.stderr)
         flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1", plan + "pad_to_capacity=true",
                                      plan + "recompute=[moe-act, activation]", "expert_gemms=sequential")
         self.assertIn("--moe-pad-expert-input-to-capacity", flags)

@@ -145,6 +145,38 @@ TEST(tokens_of_experts__are_padded_for_gemms_in_fp8)
     CHECK_TRUE(find(&layer, "experts' tokens padded") == NULL);
 }
 
+/* A token is cast once, 2 + 1 B a column, and not for each of its two experts. Arrived bytes are read and written once
+ * for the other pass: 2 B. So 4 columns of inputs move 3 + 2 x 2 B in place of 2 x 4 B, and so do gradients of outputs.
+ * Both arrive in 1 B and 4/128 of a scale, where 2 B are permuted, put back and padded. */
+TEST(tokens_sent_in_fp8__are_cast_before_they_are_sent)
+{
+    const struct device device = fp8_device(2);
+    const double sent = 1 + 4 / 128.0;
+    struct cost_setting setting = expert_setting(&device);
+    struct model model = hand_latent;
+    struct layer layer[2];
+    setting.precision = PRECISION_FP8_BLOCK;
+    setting.model = &model;
+    for (int i = 0; i < 2; i++) {
+        setting.fp8_dispatch = (int16_t)i;
+        layer_of(&setting, 1, &layer[i]);
+    }
+    const struct layer_op *casts[] = {find(&layer[0], "casts to fp8"), find(&layer[1], "casts to fp8")};
+    for (int i = 0; i < 2; i++) {
+        enum pass pass = i == 0 ? PASS_FORWARD : PASS_BACKWARD;
+        CHECK_CLOSE(casts[0]->bytes[pass] - casts[1]->bytes[pass], 4 * (2 * 4 - (3 + 2 * 2)), 1e-12);
+        CHECK_EQUAL(casts[1]->more_launches[pass], casts[0]->more_launches[pass] + 1);
+    }
+    const struct layer_op *permuted = find(&layer[1], "tokens permuted"), *back = find(&layer[1], "tokens put back");
+    CHECK_CLOSE(permuted->bytes[PASS_FORWARD], sent * 4 * (1 + 2), 1e-15);
+    CHECK_CLOSE(back->bytes[PASS_BACKWARD], sent * 4 * (1 + 2), 1e-15);
+    CHECK_TRUE(permuted->bytes[PASS_BACKWARD] == 2 * 4 * 3 && back->bytes[PASS_FORWARD] == 2 * 4 * 3);
+    CHECK_CLOSE(find(&layer[1], "experts' tokens padded")->bytes[PASS_FORWARD], 2 * (sent + 2) * 4 * 2, 1e-15);
+    model_keep_bf16(&model, 0, 1);
+    layer_of(&setting, MODEL_BF16_KINDS + 1, &layer[1]);
+    CHECK_CLOSE(find(&layer[1], "tokens permuted")->bytes[PASS_FORWARD], 2 * 4 * 3, 1e-15);
+}
+
 /* Each of 8 tokens has two of four experts, so each computes 4 rows. Four up GEMMs of 4 x 16 x 4 take 512 s each, four
  * down GEMMs of 4 x 4 x 8 256 s. Casts move 6 x (9 + 42) B a token forward, padding 64 B, at 2 s a byte. Inputs of both
  * GEMMs are kept in 1 B: 2 x 4 and 2 x 8 B a token. */

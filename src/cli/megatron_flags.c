@@ -300,6 +300,7 @@ static void print_experts(const struct point_view *view, FILE *file)
     flag_if(file, view->scenario->expert_gemms != DEVICE_SEQUENTIAL, "--moe-grouped-gemm");
     flag_if(file, view->scenario->fused.permute, "--moe-permute-fusion");
     flag_if(file, true, dispatchers[communication->dispatcher]);
+    say_if(file, communication->fp8_dispatch && plan->ep > 1, "Megatron-LM sends tokens to experts in bf16.");
     flag_if(file, communication->ep_overlap && plan->ep > 1, "--overlap-moe-expert-parallel-comm");
     if (plan->capacity_factor > 0)
         fprintf(file, "--moe-expert-capacity-factor %g\n", plan->capacity_factor);

@@ -168,6 +168,10 @@ static const struct schema_key scenario_keys[] = {
      "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, "
      "too",
      FIELD(communication.dispatcher)},
+    {"communication.fp8_dispatch", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "tokens, and gradients of results, go to experts in fp8, and come back in bf16, as in the recipe of DeepSeek-V3 "
+     "(with precision fp8-block and dispatcher deepep)",
+     FIELD(communication.fp8_dispatch)},
     {"communication.ep_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "tokens go to experts beside kernels of another micro-batch (Megatron-LM's "
      "--overlap-moe-expert-parallel-comm)",

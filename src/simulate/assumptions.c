@@ -369,9 +369,10 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
-            "experts: %s; %s brings tokens to them and results back in each layer and pass, %s; the busiest rank has "
+            "experts: %s; %s brings tokens to them%s and results back in each layer and pass, %s; the busiest rank has "
             "%g times the mean tokens%s",
             expert_gemms_text[scenario->expert_gemms], dispatcher_text[communication->dispatcher],
+            communication->fp8_dispatch ? " in fp8" : "",
             communication->ep_overlap ? "beside kernels of another micro-batch" : "and nothing hides it",
             scenario->expert_imbalance,
             scenario->device.memory_share[DEVICE_PERMUTE] > 0
