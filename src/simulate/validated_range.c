@@ -80,7 +80,8 @@ static const struct measured_limits *limits_of(const struct validated_range *ran
     return experts ? (fp8 ? &range->experts_fp8 : &range->experts) : fp8 ? &range->fp8 : &range->dense;
 }
 
-/** Return whether runs of a scenario's precision were measured. In fp8 they have lengths that are all alike. */
+/** Return whether runs of a scenario's precision were measured. In fp8 they have lengths that are all alike, and
+ * send tokens to experts in bf16. */
 static bool has_precision(const struct validated_range *range, const struct scenario *scenario)
 {
     char name[SCHEMA_WORD_BYTES];
