@@ -2,6 +2,7 @@
 /* These tests change one assumption of a scenario at a time. */
 #include "scenario/assumption.h"
 
+#include "hand_model.h"
 #include "harness.h"
 
 /* Check the i-th value of an assumption. @param name  NULL: there is none, or the scenario has it */
@@ -56,6 +57,23 @@ TEST(assumption_value__multiplies_numbers)
     check_value(&scenario, ASSUME_LENGTHS, 1, NULL, NULL);
     check_value(&scenario, ASSUME_IMBALANCE, 0, "expert imbalance x1.5", "1.5");
     check_value(&scenario, ASSUME_IMBALANCE, 1, NULL, NULL);
+}
+
+/* Tokens go to experts in fp8 by DeepEP only, and in blocks. So no other precision or dispatcher is tried. */
+TEST(assumption_value__keeps_what_a_dispatch_in_fp8_needs)
+{
+    struct scenario scenario = {.model = hand_latent,
+                                .device = {.experts = {.deepep_nic = 1}},
+                                .precision = PRECISION_FP8_BLOCK,
+                                .communication = {.dispatcher = SCENARIO_DISPATCH_DEEPEP, .fp8_dispatch = true}};
+    for (int32_t i = 0; i < PRECISION_N_GEMM; i++)
+        scenario.device.gemm[i].efficiency = 1;
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_MXFP8, NULL, NULL);
+    check_value(&scenario, ASSUME_DISPATCHER, SCENARIO_DISPATCH_ALL_TO_ALL, NULL, NULL);
+    check_value(&scenario, ASSUME_EP_OVERLAP, 1, "ep_overlap true", "true");
+    scenario.communication.fp8_dispatch = false;
+    check_value(&scenario, ASSUME_PRECISION, PRECISION_MXFP8, "precision mxfp8", "mxfp8");
+    check_value(&scenario, ASSUME_DISPATCHER, SCENARIO_DISPATCH_ALL_TO_ALL, "dispatcher all-to-all", "all-to-all");
 }
 
 TEST(assumption_set__is_what_assumption_now_returns)

@@ -235,3 +235,41 @@ TEST(batch_bound__gathers_the_input_of_several_projections_once)
     CHECK_TRUE(reduce_s > 0);
     CHECK_CLOSE(projections_s(false, true, &reduce_s) - joined_s, 3 * reduce_s, 1e-9);
 }
+
+/* Return the bound of three samples on two TP ranks, and the seconds of their plan. */
+static double gathering_s(enum precision precision, int32_t tp_overlap, double *plan_s)
+{
+    struct hand_request hand;
+    struct device device = *hand_setting()->device;
+    struct platform platform = *hand_setting()->platform;
+    platform.nvlink_bytes_per_s = 5e9; /* gathers are a large part of the time */
+    device.peak_flop_per_s[PRECISION_FP8_TENSOR] = 2e12;
+    device.gemm[PRECISION_FP8_TENSOR].efficiency = 1;
+    hand_request_real(&hand, 1, 1, 5000);
+    hand_batch(&hand, 3, (int32_t[]){5000, 800, 1700});
+    hand.setting.device = &device;
+    hand.setting.platform = &platform;
+    hand.setting.precision = precision;
+    hand.setting.tensor = 2;
+    hand.request.layout.tp = 2;
+    hand.setting.tp_overlap = tp_overlap;
+    double seconds = batch_bound_shared_s(&hand.request);
+    *plan_s = planned_s(&hand);
+    hand_request_free(&hand);
+    return seconds;
+}
+
+/* Gathers of 1 B an element take less time than the plan has. Only latencies of the two shorter samples, and what
+ * kernels hide, are left out. */
+TEST(batch_bound__holds_for_gathers_in_fp8)
+{
+    static const int32_t overlaps[] = {SCENARIO_EXPOSED, SCENARIO_BULK, SCENARIO_CHUNKED};
+    for (int i = 0; i < 3; i++) {
+        double wide_plan_s, narrow_plan_s;
+        double wide_s = gathering_s(PRECISION_BF16, overlaps[i], &wide_plan_s);
+        double narrow_s = gathering_s(PRECISION_FP8_TENSOR, overlaps[i], &narrow_plan_s);
+        CHECK_TRUE(wide_s <= wide_plan_s * (1 + 1e-12) && narrow_s <= narrow_plan_s * (1 + 1e-12));
+        CHECK_TRUE(narrow_s < wide_s && narrow_plan_s < wide_plan_s);
+        CHECK_TRUE(i > 0 || narrow_s > 0.95 * narrow_plan_s);
+    }
+}

@@ -244,6 +244,15 @@ TEST(cost_dispatch_of__sends_the_bytes_of_a_published_dispatch)
     setting.dispatcher = SCENARIO_DISPATCH_ALL_GATHER;
     cost = cost_dispatch_of(&setting, 1, 4096, COST_TO_EXPERTS);
     CHECK_CLOSE(cost.sent_bytes, 4096.0 * 7168 * 2 * 63, 1e-14);
+    double bf16_bytes[COST_N_WAYS];
+    setting.dispatcher = SCENARIO_DISPATCH_DEEPEP;
+    for (enum cost_way way = COST_TO_EXPERTS; way < COST_N_WAYS; way++)
+        bf16_bytes[way] = cost_dispatch_of(&setting, 1, 4096, way).sent_bytes;
+    setting.precision = PRECISION_FP8_BLOCK;
+    setting.fp8_dispatch = 1; /* 1 B and 4 B for each 128, on the way to experts only */
+    CHECK_CLOSE(cost_dispatch_of(&setting, 1, 4096, COST_TO_EXPERTS).sent_bytes / bf16_bytes[COST_TO_EXPERTS],
+                (1 + 4 / 128.0) / 2, 1e-14);
+    CHECK_TRUE(cost_dispatch_of(&setting, 1, 4096, COST_FROM_EXPERTS).sent_bytes == bf16_bytes[COST_FROM_EXPERTS]);
 }
 
 /* Two experts, one a rank, have 3 and 1 of 4 tokens: the busiest has 1.5 times the mean, and every kernel and message

@@ -122,14 +122,14 @@ KNOWN = {flag: 1 for flag in """num-layers hidden-size ffn-hidden-size num-atten
     optimizer-offload-fraction window-size window-attn-skip-freq num-experts moe-router-topk moe-ffn-hidden-size moe-layer-freq
     moe-shared-expert-intermediate-size moe-token-dispatcher-type moe-expert-capacity-factor expert-model-parallel-size
     expert-tensor-parallel-size moe-router-num-groups moe-router-group-topk moe-flex-dispatcher-backend q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim mtp-num-layers
-    fp8-format fp8-recipe""".split()}
+    fp8-format fp8-recipe num-layers-at-start-in-bf16 num-layers-at-end-in-bf16""".split()}
 KNOWN |= {flag: 0 for flag in """group-query-attention swiglu disable-bias-linear untie-embeddings-and-output-weights bf16
     account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split sequence-parallel use-tp-pp-dp-mapping
     use-distributed-optimizer use-megatron-fsdp overlap-grad-reduce overlap-param-gather grad-reduce-in-bf16
     no-overlap-p2p-communication tp-comm-overlap cross-entropy-loss-fusion no-bias-swiglu-fusion no-gradient-accumulation-fusion squared-relu
     dynamic-context-parallel qk-layernorm use-precision-aware-optimizer optimizer-cpu-offload moe-router-pre-softmax
     multi-latent-attention moe-grouped-gemm moe-permute-fusion moe-pad-expert-input-to-capacity
-    overlap-moe-expert-parallel-comm fp8-param-gather""".split()}
+    overlap-moe-expert-parallel-comm fp8-param-gather first-last-layers-bf16""".split()}
 KNOWN |= {"recompute-modules": None, "sequence-packing-scheduler": 1, "max-seqlen-per-dp-cp-rank": 1}  # None: any number
 
 
@@ -328,6 +328,15 @@ class Megatron(unittest.TestCase):
         self.assertNotIn("--moe-permute-fusion", flags)
         self.assertTrue([line for line in comments if "No flag names expert_gemms grouped" in line])
         self.assertNotIn("--expert-model-parallel-size", self.flags()[0])
+        blocks = ("device=b200", "platform={name: b200, nodes: 32}", "model=mixtral-8x7b", "precision=fp8-block", "communication.dispatcher=deepep")
+        for value in ("false", "true"):
+            comments = self.flags(plan + "tp=2", plan + "pp=1", plan + "ep=4", *blocks, f"communication.fp8_dispatch={value}")[1]
+            self.assertEqual(len([line for line in comments if "sends tokens to experts in bf16" in line]), value == "true")
+        for other in ("precision=mxfp8", "communication.dispatcher=all-to-all"):
+            sets = [word for key in (plan + "tp=2", plan + "pp=1", plan + "ep=4", *blocks, "communication.fp8_dispatch=true", other) for word in ("--set", key)]
+            done = run("export", write("plain.yaml", PLAIN), "--megatron", *sets)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("communication.fp8_dispatch: true needs precision fp8-block and communication.dispatcher deepep; allowed: ", done.stderr)
         flags, comments = self.flags(*one, "model=mixtral-8x7b", plan + "capacity_factor=1", plan + "pad_to_capacity=true",
                                      plan + "recompute=[moe-act, activation]", "expert_gemms=sequential")
         self.assertIn("--moe-pad-expert-input-to-capacity", flags)
@@ -348,6 +357,16 @@ class Megatron(unittest.TestCase):
                                    (("precision=mxfp8", "device=b200", "platform={name: b200, nodes: 32}"), ("", "e4m3", "mxfp8", None))):
             flags, _ = self.flags(*settings)
             self.assertEqual(tuple(flags.get(key) for key in keys), expected, settings)
+
+    def test_export__prints_the_layers_that_stay_in_bf16(self):
+        keys = ("--first-last-layers-bf16", "--num-layers-at-start-in-bf16", "--num-layers-at-end-in-bf16")
+        layers = ("bf16_layers_at_start=1", "bf16_layers_at_end=2")
+        for settings, expected, refused in (((*layers,), (None, None, None), 0), (("precision=fp8-tensor",), (None, None, None), 0),
+                                            (("precision=fp8-tensor", "fp8_scaling=current", *layers), ("", "1", "2"), 0),
+                                            (("precision=fp8-tensor", *layers), ("", "1", "2"), 1)):
+            flags, comments = self.flags(*settings)
+            self.assertEqual(tuple(flags.get(key) for key in keys), expected, settings)
+            self.assertEqual(len([line for line in comments if "in bf16 with delayed scales" in line]), refused)
 
     def test_export__prints_the_optimizer(self):
         plan = "systems.0.plan."

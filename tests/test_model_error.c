@@ -65,6 +65,19 @@ static struct model_error error_of(const struct scenario *scenario, int64_t cp)
     return error;
 }
 
+/** Return the error of a scenario of a precision on a device, with so many experts of which a token has two, or dense.
+ */
+static struct model_error error_in(enum precision precision, const char *device, double compute_capability,
+                                   int32_t experts)
+{
+    struct scenario scenario = scenario_of("nemo", device, "fixed", 4096);
+    scenario.precision = (int32_t)precision;
+    scenario.device.compute_capability = compute_capability;
+    if (experts > 0)
+        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = experts, .top_k = 2}}};
+    return error_of(&scenario, 2);
+}
+
 TEST(model_error__is_that_of_a_new_source)
 {
     struct scenario scenario = scenario_of("nemo", "h800", "fixed", 4096);
@@ -85,9 +98,7 @@ TEST(model_error__of_fp8_is_that_of_its_runs)
         int32_t n_wider;
     } cases[] = {{"h100-sxm", PRECISION_FP8_TENSOR, 0}, {"h20", PRECISION_FP8_TENSOR, 1}, {"h20", PRECISION_MXFP8, 2}};
     for (int i = 0; i < 3; i++) {
-        struct scenario scenario = scenario_of("nemo", cases[i].device, "fixed", 4096);
-        scenario.precision = (int32_t)cases[i].precision;
-        struct model_error error = error_of(&scenario, 2);
+        struct model_error error = error_in(cases[i].precision, cases[i].device, 9, 0);
         CHECK_EQUAL(error.n_wider, cases[i].n_wider);
         CHECK_CLOSE(error.bias, 0.05, 1e-15);
         CHECK_CLOSE(error.deviation, sqrt(0.0016 + 0.0009 * cases[i].n_wider), 1e-15);
@@ -104,10 +115,7 @@ TEST(model_error__of_blackwell_is_that_of_its_runs)
         int32_t n_wider;
     } cases[] = {{"gb200", PRECISION_BF16, 0}, {"gb200", PRECISION_MXFP8, 0}, {"b300", PRECISION_FP8_BLOCK, 2}};
     for (int i = 0; i < 3; i++) {
-        struct scenario scenario = scenario_of("nemo", cases[i].device, "fixed", 4096);
-        scenario.device.compute_capability = 10.3;
-        scenario.precision = (int32_t)cases[i].precision;
-        struct model_error error = error_of(&scenario, 2);
+        struct model_error error = error_in(cases[i].precision, cases[i].device, 10.3, 0);
         CHECK_EQUAL(error.n_wider, cases[i].n_wider);
         CHECK_CLOSE(error.deviation, sqrt(0.0225 + 0.01 * cases[i].n_wider), 1e-15);
         CHECK_TRUE(strncmp(error.basis, "8 measured runs of 2 sources on Blackwell", 41) == 0);
@@ -163,7 +171,8 @@ TEST(model_error__is_that_of_runs_with_experts)
                             "varying lengths, device, framework, context, cp");
 }
 
-/* With experts in fp8 other runs count: 8 experts lie inside, 64 outside, and nothing in mxfp8 was measured. */
+/* With experts in fp8 other runs count: 8 experts lie inside, 64 outside, and nothing in mxfp8 was measured. No run
+ * sent tokens in fp8. */
 TEST(model_error__is_that_of_runs_with_experts_in_fp8)
 {
     static const struct {
@@ -174,13 +183,15 @@ TEST(model_error__is_that_of_runs_with_experts_in_fp8)
                  {64, PRECISION_FP8_TENSOR, "7 measured runs of 2 sources in fp8 with experts, wider for experts"},
                  {8, PRECISION_MXFP8, "7 measured runs of 2 sources in fp8 with experts, wider for precision"}};
     for (int i = 0; i < 3; i++) {
-        struct scenario scenario = scenario_of("nemo", "h100-sxm", "fixed", 4096);
-        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = cases[i].experts, .top_k = 2}}};
-        scenario.precision = (int32_t)cases[i].precision;
-        struct model_error error = error_of(&scenario, 2);
+        struct model_error error = error_in(cases[i].precision, "h100-sxm", 9, cases[i].experts);
         CHECK_TEXT(error.basis, cases[i].basis);
         CHECK_CLOSE(error.bias, 0.07, 1e-15);
     }
+    struct scenario sent = scenario_of("nemo", "h100-sxm", "fixed", 4096); /* tokens go to experts in fp8 */
+    sent.model = (struct model){.layers = 1, .kinds = {{.experts = 8, .top_k = 2}}};
+    sent.precision = PRECISION_FP8_TENSOR;
+    sent.communication.fp8_dispatch = true;
+    CHECK_TEXT(error_of(&sent, 2).basis, cases[2].basis);
 }
 
 /* With experts on Blackwell other runs count, whatever their format: 64 experts lie inside, 256 outside. */
@@ -194,11 +205,7 @@ TEST(model_error__is_that_of_runs_with_experts_on_blackwell)
                  {64, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell"},
                  {256, PRECISION_MXFP8, "6 measured runs of 2 sources with experts on Blackwell, wider for experts"}};
     for (int i = 0; i < 3; i++) {
-        struct scenario scenario = scenario_of("nemo", "gb200", "fixed", 4096);
-        scenario.device.compute_capability = 10;
-        scenario.model = (struct model){.layers = 1, .kinds = {{.experts = cases[i].experts, .top_k = 2}}};
-        scenario.precision = (int32_t)cases[i].precision;
-        struct model_error error = error_of(&scenario, 2);
+        struct model_error error = error_in(cases[i].precision, "gb200", 10, cases[i].experts);
         CHECK_TEXT(error.basis, cases[i].basis);
         CHECK_CLOSE(error.bias, 0.3, 1e-15);
     }

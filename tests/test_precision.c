@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* These tests count by hand what GEMMs in fp8 change: their time, casts, gathered and kept bytes, and copies of
- * weights. */
+ * weights. First and last layers may stay in bf16. */
 #include "cost/layer.h"
 #include "cost/overlap.h"
 #include "cost/shards.h"
 #include "cost/states.h"
 #include "hand_cost.h"
+#include "hand_dag.h"
 #include "hand_model.h"
+#include "hand_plan.h"
+#include "hand_request.h"
 #include "harness.h"
 
 #include <string.h>
+
+extern const struct training_system system_length_balanced;
 
 /** Return hand_device with `peak` FLOP/s in fp8, of which GEMMs reach a half. */
 static struct device fp8_device(double peak)
@@ -138,6 +143,38 @@ TEST(tokens_of_experts__are_padded_for_gemms_in_fp8)
     setting.expert_gemms = DEVICE_SEQUENTIAL;
     layer_of(&setting, 1, &layer);
     CHECK_TRUE(find(&layer, "experts' tokens padded") == NULL);
+}
+
+/* A token is cast once, 2 + 1 B a column, and not for each of its two experts. Arrived bytes are read and written once
+ * for the other pass: 2 B. So 4 columns of inputs move 3 + 2 x 2 B in place of 2 x 4 B, and so do gradients of outputs.
+ * Both arrive in 1 B and 4/128 of a scale, where 2 B are permuted, put back and padded. */
+TEST(tokens_sent_in_fp8__are_cast_before_they_are_sent)
+{
+    const struct device device = fp8_device(2);
+    const double sent = 1 + 4 / 128.0;
+    struct cost_setting setting = expert_setting(&device);
+    struct model model = hand_latent;
+    struct layer layer[2];
+    setting.precision = PRECISION_FP8_BLOCK;
+    setting.model = &model;
+    for (int i = 0; i < 2; i++) {
+        setting.fp8_dispatch = (int16_t)i;
+        layer_of(&setting, 1, &layer[i]);
+    }
+    const struct layer_op *casts[] = {find(&layer[0], "casts to fp8"), find(&layer[1], "casts to fp8")};
+    for (int i = 0; i < 2; i++) {
+        enum pass pass = i == 0 ? PASS_FORWARD : PASS_BACKWARD;
+        CHECK_CLOSE(casts[0]->bytes[pass] - casts[1]->bytes[pass], 4 * (2 * 4 - (3 + 2 * 2)), 1e-12);
+        CHECK_EQUAL(casts[1]->more_launches[pass], casts[0]->more_launches[pass] + 1);
+    }
+    const struct layer_op *permuted = find(&layer[1], "tokens permuted"), *back = find(&layer[1], "tokens put back");
+    CHECK_CLOSE(permuted->bytes[PASS_FORWARD], sent * 4 * (1 + 2), 1e-15);
+    CHECK_CLOSE(back->bytes[PASS_BACKWARD], sent * 4 * (1 + 2), 1e-15);
+    CHECK_TRUE(permuted->bytes[PASS_BACKWARD] == 2 * 4 * 3 && back->bytes[PASS_FORWARD] == 2 * 4 * 3);
+    CHECK_CLOSE(find(&layer[1], "experts' tokens padded")->bytes[PASS_FORWARD], 2 * (sent + 2) * 4 * 2, 1e-15);
+    model_keep_bf16(&model, 0, 1);
+    layer_of(&setting, MODEL_BF16_KINDS + 1, &layer[1]);
+    CHECK_CLOSE(find(&layer[1], "tokens permuted")->bytes[PASS_FORWARD], 2 * 4 * 3, 1e-15);
 }
 
 /* Each of 8 tokens has two of four experts, so each computes 4 rows. Four up GEMMs of 4 x 16 x 4 take 512 s each, four
@@ -271,4 +308,125 @@ TEST(zero3__casts_weights_in_each_pass)
         CHECK_TRUE(i == 3 || fabs(cost.kernels_s - none_s - cost.cast_s) <= 1e-9 * cost.kernels_s);
         CHECK_CLOSE(cost.shard_bytes, all_bytes * cases[i].gathered / 2, 1e-12);
     }
+}
+
+/* The pattern is one dense layer and two with experts. The first layer and the last one stay in bf16. */
+TEST(model_keep_bf16__copies_the_kinds_of_first_and_last_layers)
+{
+    struct model model = hand_latent;
+    int64_t n[MODEL_MAX_KINDS];
+    model_keep_bf16(&model, 1, 1);
+    model_count_kinds(&model, n);
+    CHECK_TRUE(n[0] == 0 && n[1] == 1 && n[MODEL_BF16_KINDS] == 1 && n[MODEL_BF16_KINDS + 1] == 1);
+    CHECK_TRUE(model_has_kind(&model, 0) && model_has_dense_layers(&model) && model_has_experts(&model));
+    CHECK_EQUAL(model_kind_of(&model, 3), MODEL_MTP_KIND);
+    for (int32_t kind = 0; kind < 2; kind++)
+        CHECK_EQUAL(layer_matrix_parameters(&model, MODEL_BF16_KINDS + kind), layer_matrix_parameters(&model, kind));
+    model = hand_toy;
+    CHECK_TRUE(model_is_uniform(&model));
+    model_keep_bf16(&model, 0, 1);
+    CHECK_TRUE(!model_is_uniform(&model));
+    CHECK_EQUAL(model_kind_of(&model, 1), 0);
+    CHECK_EQUAL(model_kind_of(&model, 2), MODEL_BF16_KINDS);
+}
+
+/* Two of three layers of 80 parameters stay in bf16. So one has a copy in fp8, or none in bf16, and 80 of 300
+ * parameters are gathered in 1 B. */
+TEST(weights__have_copies_in_fp8_in_the_other_layers_only)
+{
+    struct device device = hand_device;
+    struct model model = hand_toy;
+    struct cost_setting setting = hand_toy_setting();
+    model_keep_bf16(&model, 1, 1);
+    device.compute_capability = 10;
+    setting.device = &device;
+    setting.model = &model;
+    setting.precision = PRECISION_FP8_TENSOR;
+    cost_hold_layers(&setting, 0, 3);
+    CHECK_CLOSE(cost_fp8_parameters(&setting), 80, 1e-15);
+    CHECK_CLOSE(cost_cast_weight_bytes(&setting), 80, 1e-15);
+    CHECK_CLOSE(cost_cast_weights_s(&setting), 2 * (2 + 1) * 80, 1e-15);
+    setting.fp8_params = 1;
+    CHECK_CLOSE(cost_cast_weight_bytes(&setting), -80, 1e-15);
+    CHECK_CLOSE(cost_gathered_parameter_bytes(&setting, 300) * 300, 80 + 2 * 220, 1e-15);
+    cost_hold_layers(&setting, 0, 1);
+    CHECK_TRUE(cost_cast_weight_bytes(&setting) == 0 && cost_gathered_parameter_bytes(&setting, 300) == 2);
+}
+
+/* A layer has the operators of bf16 or those of fp8. */
+TEST(layer_of__has_no_casts_in_bf16_layers)
+{
+    struct model model = hand_toy;
+    struct cost_setting setting = hand_toy_setting(), wide = setting;
+    struct layer kept, plain;
+    model_keep_bf16(&model, 1, 0);
+    setting.model = &model;
+    setting.precision = PRECISION_FP8_TENSOR;
+    layer_of(&setting, MODEL_BF16_KINDS, &kept);
+    layer_of(&wide, 0, &plain);
+    CHECK_EQUAL(kept.n_ops, plain.n_ops);
+    for (int32_t i = 0; i < kept.n_ops; i++) {
+        CHECK_EQUAL(kept.ops[i].precision, PRECISION_BF16);
+        CHECK_TRUE(kept.ops[i].kept_bytes == plain.ops[i].kept_bytes);
+        CHECK_TRUE(kept.ops[i].listed_bytes == plain.ops[i].listed_bytes);
+    }
+    layer_of(&setting, 0, &kept);
+    CHECK_EQUAL(kept.n_ops, plain.n_ops + 1);
+}
+
+/* zero3 gathers 80 parameters of each of three layers, 2 B each in bf16 and 1 B in fp8, and casts only the latter. */
+TEST(zero3__gathers_each_layer_in_its_precision)
+{
+    double bytes[3], cast_s[3];
+    for (int64_t kept = 0; kept < 3; kept++) {
+        struct model model = hand_toy;
+        struct cost_setting setting = hand_toy_setting();
+        model_keep_bf16(&model, kept, 0);
+        setting.model = &model;
+        setting.sharding = SCENARIO_ZERO3;
+        setting.ranks = 4;
+        setting.precision = PRECISION_FP8_TENSOR;
+        setting.fp8_params = 1;
+        cost_hold_layers(&setting, 0, 3);
+        struct cost_pass cost = {0};
+        shards_gather_layers(&setting, &cost);
+        bytes[kept] = cost.shard_bytes;
+        cast_s[kept] = cost.cast_s;
+    }
+    CHECK_CLOSE(bytes[1] / bytes[0], 4 / 3.0, 1e-12);
+    CHECK_CLOSE(bytes[2] / bytes[0], 5 / 3.0, 1e-12);
+    CHECK_CLOSE(cast_s[1], cast_s[0] * 2 / 3, 1e-12);
+    CHECK_CLOSE(cast_s[2], cast_s[0] / 3, 1e-12);
+}
+
+/* Return the seconds of a plan on two stages whose first and last layers stay in bf16. */
+static double planned_s(enum precision precision, int64_t at_start, int64_t at_end)
+{
+    struct hand_request hand;
+    struct plan plan;
+    struct device device = *hand_setting()->device;
+    device.peak_flop_per_s[PRECISION_FP8_TENSOR] = 2e12;
+    device.gemm[PRECISION_FP8_TENSOR].efficiency = 1;
+    hand_request_real(&hand, 1, 2, 5000);
+    hand_batch(&hand, 3, (int32_t[]){5000, 800, 1700});
+    hand.setting.device = &device;
+    hand.setting.precision = precision;
+    model_keep_bf16(&hand.model, at_start, at_end);
+    cost_hold_layers(&hand.setting, 0, 420);
+    hand_planned(&hand, &system_length_balanced, "", &plan);
+    double seconds = hand_plan_makespan_s(&plan, &hand.setting, (struct dag_options){0});
+    plan_free(&plan);
+    hand_request_free(&hand);
+    return seconds;
+}
+
+/* 840 layers in bf16 take what they take without fp8, however they are counted. A few lie between. */
+TEST(bf16_layers__take_the_time_of_bf16)
+{
+    double wide_s = planned_s(PRECISION_BF16, 0, 0), narrow_s = planned_s(PRECISION_FP8_TENSOR, 0, 0);
+    CHECK_TRUE(narrow_s < wide_s);
+    CHECK_CLOSE(planned_s(PRECISION_FP8_TENSOR, 840, 0), wide_s, 1e-12);
+    CHECK_CLOSE(planned_s(PRECISION_FP8_TENSOR, 500, 340), wide_s, 1e-12);
+    double few_s = planned_s(PRECISION_FP8_TENSOR, 10, 10), more_s = planned_s(PRECISION_FP8_TENSOR, 100, 100);
+    CHECK_TRUE(narrow_s < few_s && few_s < more_s && more_s < wide_s);
 }

@@ -270,6 +270,11 @@ static const struct {
      "run.yaml:1:8: model: there is no model 'dbrx-base'; this mixture of experts has no file here; allowed: its "
      "config.json, if its type is in model/huggingface.yaml, or a file of your own with `experts:` (`slimsim help "
      "own-model`)"},
+    {"device: h800", "device: h800\nprecision: fp8-tensor\nbf16_layers_at_start: 40\nbf16_layers_at_end: 1",
+     "run.yaml:4:23: bf16_layers_at_start: 41 layers stay in bf16 at start and end together, but model llama-13b has "
+     "40; "
+     "allowed: at most so many together"},
+    {"device: h800", "device: h800\nbf16_layers_at_end: -1", "run.yaml:3:21: bf16_layers_at_end: "},
     {"device: h800", "device: b100",
      "run.yaml:2:9: device: there is no device 'b100'; it has no measured curves here; `slimsim help own-device` says "
      "how "

@@ -64,8 +64,7 @@ static double op_exposed_s(const struct cost_setting *setting, const struct laye
         return forward == !column && (forward || exposed)
                    ? cost_collective_s(setting, DEVICE_ALL_REDUCE, bytes, setting->tensor)
                    : 0;
-    double gathered =
-        op->precision == PRECISION_BF16 ? bytes : tokens * layer_split_width(op) * precision_bytes(op->precision);
+    double gathered = layer_gathered_bytes(setting, op->precision, tokens, layer_split_width(op));
     double gather_s = cost_collective_s(setting, DEVICE_ALL_GATHER, gathered, setting->tensor);
     double scatter_s = cost_collective_s(setting, DEVICE_REDUCE_SCATTER, bytes, setting->tensor);
     if (op->follows) /* an input that several GEMMs read is gathered once */

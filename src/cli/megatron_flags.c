@@ -300,6 +300,7 @@ static void print_experts(const struct point_view *view, FILE *file)
     flag_if(file, view->scenario->expert_gemms != DEVICE_SEQUENTIAL, "--moe-grouped-gemm");
     flag_if(file, view->scenario->fused.permute, "--moe-permute-fusion");
     flag_if(file, true, dispatchers[communication->dispatcher]);
+    say_if(file, communication->fp8_dispatch && plan->ep > 1, "Megatron-LM sends tokens to experts in bf16.");
     flag_if(file, communication->ep_overlap && plan->ep > 1, "--overlap-moe-expert-parallel-comm");
     if (plan->capacity_factor > 0)
         fprintf(file, "--moe-expert-capacity-factor %g\n", plan->capacity_factor);
@@ -365,6 +366,13 @@ static void print_precision(const struct scenario *scenario, FILE *file)
     fprintf(file, "--fp8-format %s\n--fp8-recipe %s\n", tensor ? "hybrid" : "e4m3",
             tensor && scenario->fp8_scaling == SCENARIO_SCALING_DELAYED ? "delayed" : recipes[scenario->precision]);
     flag_if(file, scenario->fp8_params, "--fp8-param-gather");
+    if (scenario->bf16_layers_at_start + scenario->bf16_layers_at_end == 0)
+        return;
+    fputs("--first-last-layers-bf16\n", file);
+    number(file, "--num-layers-at-start-in-bf16", scenario->bf16_layers_at_start);
+    number(file, "--num-layers-at-end-in-bf16", scenario->bf16_layers_at_end);
+    say_if(file, tensor && scenario->fp8_scaling == SCENARIO_SCALING_DELAYED,
+           "Megatron-LM refuses first and last layers in bf16 with delayed scales.");
 }
 
 static void print_batch(const struct point_view *view, const struct found *found, FILE *file)

@@ -68,7 +68,8 @@ struct cost_dispatch cost_dispatch_of(const struct cost_setting *setting, int32_
     const struct model_kind *of = &setting->model->kinds[kind];
     int32_t n = cost_ep(setting), split = cost_expert_tensor(setting);
     struct cost_dispatch cost = {0};
-    double bytes = tokens * cost_sequence_width(setting) * cost_precisions(setting).wire;
+    double element = way == COST_TO_EXPERTS ? cost_dispatched_bytes(setting, kind) : cost_precisions(setting).wire;
+    double bytes = tokens * cost_sequence_width(setting) * element;
     double copies = (double)of->top_k * cost_expert_load(setting);
     if (of->experts == 0 || bytes <= 0)
         return cost;

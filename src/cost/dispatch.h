@@ -17,8 +17,8 @@ struct cost_dispatch {
 /**
  * Return the cost of one way of `tokens` tokens of a TP group, in a layer with experts.
  *
- * T tokens of a rank are T h b bytes, b bytes an element. n ranks share experts (EP), on N NVLink domains. A token has
- * k experts.
+ * T tokens of a rank are T h b bytes, b bytes an element: 2, or 1 and scales on the way to experts in fp8. n ranks
+ * share experts (EP), on N NVLink domains. A token has k experts.
  * 1. all-to-all: a token goes to each of its experts: T k h b f (n - 1)/n. f is the load of the busiest rank
  *    (cost_expert_load).
  * 2. all-gather: every rank receives all tokens, T h b (n - 1), and sends sums back by a reduce-scatter.

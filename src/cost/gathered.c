@@ -19,17 +19,19 @@ static double weight_bytes(const struct cost_setting *setting)
     return setting->sharding == SCENARIO_ZERO3 && !setting->keeps_gathered ? cost_precisions(setting).weight : 0;
 }
 
-/** Return the same for a weight of a layer. A gather in fp8 makes a transposed copy where GEMMs need one. */
+/** Return the same for a weight of a layer, the most of all layers. A gather in fp8 makes a transposed copy where GEMMs
+ * need one. */
 static double layer_weight_bytes(const struct cost_setting *setting)
 {
     double bytes = weight_bytes(setting);
-    return bytes > 0 && cost_gathers_fp8(setting) ? cost_fp8_copies(setting) : bytes;
+    bool fp8 = cost_gathers_fp8(setting) && !cost_has_gemms_in(setting, false);
+    return bytes > 0 && fp8 ? cost_fp8_copies(setting) : bytes;
 }
 
 /** Return the bytes of what a pass casts of each weight of its layer: one copy in fp8, for its GEMMs alone. */
 static double cast_weight_bytes(const struct cost_setting *setting)
 {
-    bool casts = setting->sharding == SCENARIO_ZERO3 && setting->precision != PRECISION_BF16;
+    bool casts = setting->sharding == SCENARIO_ZERO3 && cost_has_gemms_in(setting, true);
     return casts && !cost_gathers_fp8(setting) ? precision_bytes(setting->precision) : 0;
 }
 
@@ -57,10 +59,10 @@ double cost_gathered_bytes(const struct cost_setting *setting)
     double sent = layer_gradients ? bytes.activation * cost_largest_layer_parameters(setting) : 0;
     if (setting->staged)
         return sent;
+    double in_fp8 = cost_gathers_fp8(setting) ? cost_fp8_parameters(setting) : 0;
     if (setting->keeps_gathered)
-        return bytes.weight * root_parameters(setting) +
-               (cost_gathers_fp8(setting) ? cost_fp8_copies(setting) : bytes.weight) * cost_layers_parameters(setting) +
-               sent;
+        return bytes.weight * (root_parameters(setting) + cost_layers_parameters(setting) - in_fp8) +
+               cost_fp8_copies(setting) * in_fp8 + sent;
     return (has_own_ends(setting) ? 0 : weight_bytes(setting) * root_parameters(setting)) + sent;
 }
 

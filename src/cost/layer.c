@@ -11,6 +11,7 @@ struct widths {
     double q, k, f, up;                     /* columns of queries, of keys, of the inner width, of the up GEMM */
     double o;                               /* columns of attention's output */
     double half, full;                      /* bytes of an activation, bytes in fp32 */
+    enum precision precision;               /* of the kind's GEMMs */
     double input;                           /* bytes of what a GEMM keeps of its input */
     bool biases, gated, separate, in_place; /* separate: SwiGLU is two operations */
     bool eager, rms_single, layer_norm;     /* RMSNorm of single operations; PyTorch's LayerNorm */
@@ -32,7 +33,8 @@ static struct widths widths_of(const struct cost_setting *setting, int32_t kind)
         .up = (gated ? 2 * f : f) / tp,
         .half = cost_precisions(setting).activation,
         .full = precision_bytes(PRECISION_FP32),
-        .input = precision_bytes(setting->precision),
+        .precision = cost_kind_precision(setting, kind),
+        .input = precision_bytes(cost_kind_precision(setting, kind)),
         .biases = model->kinds[kind].biases,
         .gated = gated,
         .separate = gated && (eager || setting->swiglu == SCENARIO_SWIGLU_SEPARATE),
@@ -226,7 +228,7 @@ static void add_attention(struct layer *layer, const struct cost_setting *settin
 
     add_qk_norms(layer, setting, w);
     op = add(layer, LAYER_ATTENTION);
-    op->kept_bytes = (w->half + (setting->precision == PRECISION_BF16 ? 0 : w->input)) * w->o;
+    op->kept_bytes = (w->half + (w->precision == PRECISION_BF16 ? 0 : w->input)) * w->o;
     op->listed_bytes = setting->attention == DEVICE_UNFUSED ? 0 : w->full * heads; /* log-sum-exp */
     op->list = RECOMPUTE_ATTENTION_CORE;
 
@@ -307,9 +309,8 @@ static void add_expert_biases(struct layer *layer, const struct cost_setting *se
  * padding out of the outputs. Multi-stream GEMMs have them. The tokens' weights are a kernel more. */
 static void add_padding(struct layer *layer, const struct cost_setting *setting, const struct widths *w, double rows)
 {
-    double copied = 2 * w->half * w->h * rows;
-    if (setting->precision != PRECISION_BF16 && setting->expert_gemms == DEVICE_MULTI_STREAM &&
-        setting->padded_capacity <= 0)
+    double copied = (cost_dispatched_bytes(setting, layer->kind) + w->half) * w->h * rows; /* inputs and outputs */
+    if (w->precision != PRECISION_BF16 && setting->expert_gemms == DEVICE_MULTI_STREAM && setting->padded_capacity <= 0)
         count(add_memory_bound(layer, "experts' tokens padded", DEVICE_COPY, 2 * copied, 2 * copied), 2, 2);
 }
 
@@ -322,8 +323,9 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
     bool single = setting->single & COST_SINGLE_PERMUTE;
     enum device_memory_kind sums = single ? DEVICE_SCATTER : DEVICE_PERMUTE;
     double rows = share * (double)kind->top_k * cost_expert_load(setting) * split, inner = (double)kind->ffn / split;
-    double up = model_kind_is_gated(kind) ? 2 * inner : inner, moved = w->half * w->h * (share + rows / split);
-    count(add_memory_bound(layer, "tokens permuted", DEVICE_PERMUTE, moved, single ? 0 : moved), 6, 4)->kept_bytes =
+    double up = model_kind_is_gated(kind) ? 2 * inner : inner, columns = w->h * (share + rows / split);
+    double moved = w->half * columns, arrived = cost_dispatched_bytes(setting, layer->kind) * columns;
+    count(add_memory_bound(layer, "tokens permuted", DEVICE_PERMUTE, arrived, single ? 0 : moved), 6, 4)->kept_bytes =
         w->input * w->h * rows;
     if (single)
         add_memory_bound(layer, "gradients of permuted tokens summed", DEVICE_SCATTER, 0, moved);
@@ -337,7 +339,7 @@ static void add_routed_experts(struct layer *layer, const struct cost_setting *s
     op->work_bytes = w->half * (up + inner) * rows;
     add_expert_gemm(layer, setting, w, expert_names.down, rows);
     add_expert_biases(layer, setting, w, rows);
-    count(add_memory_bound(layer, "tokens put back", sums, moved, moved), 3, 3)->kept_bytes =
+    count(add_memory_bound(layer, "tokens put back", sums, moved, arrived), 3, 3)->kept_bytes =
         map * share * (double)kind->top_k;
 }
 
@@ -509,13 +511,21 @@ static double input_cast_bytes(const struct cost_setting *setting, const struct 
     return behind_norm && delayed ? 2 * (cost_fp8_copies(setting) - 1) * w->input : cast_bytes(setting, w);
 }
 
+/** Return the bytes of a column that the casts of what experts read move. If it was sent in fp8, each token was cast
+ * once before, and the copy for the other pass is made of what arrived. */
+static double expert_cast_bytes(const struct cost_setting *setting, const struct widths *w, double rows)
+{
+    double share = 1.0 / cost_sequence_ranks(setting);
+    return (w->half + w->input) * share + 2 * (cost_fp8_copies(setting) - 1) * w->input * rows;
+}
+
 /** Give the layer's GEMMs their precision, and add the casts of their inputs and of their outputs' gradients. The
  * router has bf16. */
 static void add_casts(struct layer *layer, const struct cost_setting *setting, const struct widths *w)
 {
     double forward = 0, backward = 0;
     int32_t n_forward = 0, n_backward = 0, n_ops = layer->n_ops;
-    if (setting->precision == PRECISION_BF16)
+    if (w->precision == PRECISION_BF16)
         return;
     for (int32_t i = 0; i < n_ops; i++) {
         struct layer_op *op = &layer->ops[i];
@@ -523,11 +533,13 @@ static void add_casts(struct layer *layer, const struct cost_setting *setting, c
             continue;
         double rows = op->copies * op->rows;
         double input = input_cast_bytes(setting, w, op);
-        op->precision = setting->precision;
-        forward += input * op->in * rows;
-        backward += cast_bytes(setting, w) * op->out * rows;
-        n_forward += input > 0 ? cast_kernels(setting, op) : 0;
-        n_backward += cast_kernels(setting, op);
+        bool sent = op->of_experts && cost_dispatches_fp8(setting, layer->kind);
+        bool up = sent && op->name[PASS_FORWARD] == expert_names.up[PASS_FORWARD], down = sent && !up;
+        op->precision = w->precision;
+        forward += up ? expert_cast_bytes(setting, w, rows) * op->in : input * op->in * rows;
+        backward += down ? expert_cast_bytes(setting, w, rows) * op->out : cast_bytes(setting, w) * op->out * rows;
+        n_forward += (input > 0 ? cast_kernels(setting, op) : 0) + up;
+        n_backward += cast_kernels(setting, op) + down;
     }
     count(add_memory_bound(layer, "casts to fp8", DEVICE_COPY, forward, backward), n_forward - 1, n_backward - 1)
         ->casts = true;

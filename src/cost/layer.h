@@ -137,6 +137,15 @@ static inline double layer_split_width(const struct layer_op *op)
     return op->split == LAYER_COLUMN ? op->in : op->out;
 }
 
+/** Return the bytes of a tensor that TP ranks gather before GEMMs of a precision. It is cast before, if they read fp8.
+ */
+static inline double layer_gathered_bytes(const struct cost_setting *setting, enum precision precision, double tokens,
+                                          double columns)
+{
+    bool wide = precision == PRECISION_BF16;
+    return tokens * columns * (wide ? cost_precisions(setting).wire : precision_bytes(precision));
+}
+
 /** Return the GEMM of an operator's weight gradient, which adds to the sum. It is that of one of `copies`. */
 struct cost_gemm layer_weight_gemm(const struct cost_setting *setting, const struct layer_op *op, double tokens);
 

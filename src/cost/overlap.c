@@ -17,14 +17,6 @@ static double activation_bytes(const struct cost_setting *setting, double tokens
     return tokens * columns * cost_precisions(setting).wire;
 }
 
-/** Return the bytes of a tensor that GEMMs gather. It is cast before, if they read it so. */
-static double gathered_bytes(const struct cost_setting *setting, enum precision precision, double tokens,
-                             double columns)
-{
-    return precision == PRECISION_BF16 ? activation_bytes(setting, tokens, columns)
-                                       : tokens * columns * precision_bytes(precision);
-}
-
 enum { SPLITS = 4 }; /* chunks of a GEMM whose output is reduced */
 
 static double multiprocessors(const struct device *device, enum overlap_extent extent)
@@ -74,7 +66,7 @@ double overlap_gather_gemm_s(const struct cost_setting *setting, struct cost_gem
     double gemm_s = sustained_gemm_s(setting->device, of_rows(gemm, rows));
     enum cost_route route = setting->tensor > platform_nvlink_domain(setting->platform) ? COST_NIC : COST_NVLINK;
     double copy_s =
-        cost_of_transfer(setting, route, gathered_bytes(setting, gemm.precision, rows, gemm.k), 1).duration_s;
+        cost_of_transfer(setting, route, layer_gathered_bytes(setting, gemm.precision, rows, gemm.k), 1).duration_s;
     return (setting->tensor - 1) * fmax(gemm_s, copy_s) + gemm_s;
 }
 
@@ -113,7 +105,7 @@ static void add_chunked(struct overlap_tensor *sum, const struct cost_setting *s
                         enum device_collective_kind kind, struct cost_gemm gemm)
 {
     bool gathers = kind == DEVICE_ALL_GATHER;
-    double bytes = gathers ? gathered_bytes(setting, gemm.precision, gemm.m, gemm.k)
+    double bytes = gathers ? layer_gathered_bytes(setting, gemm.precision, gemm.m, gemm.k)
                            : activation_bytes(setting, gemm.m, gemm.n),
            exposed_s;
     if (setting->tp_overlap != SCENARIO_CHUNKED)
@@ -150,7 +142,7 @@ static void add_column_backward(struct overlap_tensor *sum, const struct cost_se
 {
     const struct cost_gemm input = {1, tokens, op->in, op->out, 0, op->precision, DEVICE_SEQUENTIAL};
     double bytes = activation_bytes(setting, tokens, layer_split_width(op)),
-           gathered = gathered_bytes(setting, op->precision, tokens, layer_split_width(op));
+           gathered = layer_gathered_bytes(setting, op->precision, tokens, layer_split_width(op));
     if (pass == PASS_WEIGHT)
         add_exposed(sum, setting, DEVICE_ALL_GATHER, gathered);
     if (pass == PASS_INPUT)

@@ -58,7 +58,7 @@ void cost_add_layers(struct cost_setting *setting, int64_t first, int32_t n)
     const struct model *model = setting->model;
     int32_t again = setting->recompute_layers > 0 && setting->recompute_layers < n ? setting->recompute_layers : n;
     CHECK(n >= 0);
-    if (model->n_runs == 0 || n == 0) {              /* all layers are alike, or none of a kind is held */
+    if (model_is_uniform(model) || n == 0) {         /* all layers are alike, or none of a kind is held */
         bool there = n > 0 || first < model->layers; /* an empty last stage is behind all layers */
         struct cost_run *run = run_of(setting, there ? model_kind_of(model, first) : 0);
         run->n += n;
@@ -96,6 +96,14 @@ int32_t cost_n_layers(const struct cost_setting *setting)
     for (int32_t i = 0; i < setting->n_runs; i++)
         n += setting->runs[i].n;
     return n;
+}
+
+bool cost_has_gemms_in(const struct cost_setting *setting, bool fp8)
+{
+    bool has = false;
+    for (int32_t i = 0; i < setting->n_runs; i++)
+        has = has || (cost_kind_precision(setting, setting->runs[i].kind) != PRECISION_BF16) == fp8;
+    return has;
 }
 
 const struct cost_setting *cost_of_one_run(const struct cost_setting *setting, int32_t run, struct cost_setting *room)

@@ -64,7 +64,7 @@ struct cost_setting {
     double capacity_factor;           /* scenario_plan */
     double padded_capacity;           /* capacity_factor, if experts compute padding up to it; otherwise 0 */
     struct cost_host host;
-    enum precision precision;        /* of the GEMMs of layers; activations have bf16 */
+    enum precision precision;        /* of the GEMMs of layers, unless their kind stays in bf16; activations have it */
     enum device_attention attention; /* kernel of attention */
     enum scenario_kernels kernels;
     enum scenario_loss loss;
@@ -86,7 +86,8 @@ struct cost_setting {
     int32_t expert_tensor;    /* ranks that split each expert; 0 counts as 1 */
     int32_t expert_gemms;     /* enum device_expert_gemms */
     int32_t dispatcher;       /* enum scenario_dispatcher */
-    int32_t ep_overlap;       /* 1: tokens go to experts beside kernels of another micro-batch */
+    int16_t ep_overlap;       /* 1: tokens go to experts beside kernels of another micro-batch */
+    int16_t fp8_dispatch;     /* 1: layers with GEMMs in fp8 send tokens to experts so */
 };
 #pragma GCC diagnostic pop
 
@@ -140,6 +141,30 @@ static inline struct cost_precisions cost_precisions(const struct cost_setting *
                                     .shard = main > 0 ? main : half,
                                     .moment = setting->moments == SCENARIO_BF16 ? half : fp32};
 }
+
+/** Return the precision of the GEMMs of a kind of layer. */
+static inline enum precision cost_kind_precision(const struct cost_setting *setting, int32_t kind)
+{
+    return model_kind_is_bf16(kind) ? PRECISION_BF16 : setting->precision;
+}
+
+/** Return whether a kind of layer sends tokens to experts in fp8. */
+static inline bool cost_dispatches_fp8(const struct cost_setting *setting, int32_t kind)
+{
+    return setting->fp8_dispatch && cost_kind_precision(setting, kind) != PRECISION_BF16;
+}
+
+/** Return the bytes of an element that goes to experts. In fp8 each 128 elements have a scale in fp32 (DeepSeek-V3,
+ * arXiv:2412.19437, section 3.3). */
+static inline double cost_dispatched_bytes(const struct cost_setting *setting, int32_t kind)
+{
+    const double block = 128, scale = precision_bytes(PRECISION_FP32);
+    return cost_dispatches_fp8(setting, kind) ? precision_bytes(PRECISION_FP8_BLOCK) + scale / block
+                                              : precision_bytes(PRECISION_BF16);
+}
+
+/** Return whether a kind of the setting's layers has GEMMs in bf16, or in fp8. */
+bool cost_has_gemms_in(const struct cost_setting *setting, bool fp8);
 
 /** Return whether a tensor's scale is found in the tensor itself, which is read once more for it. */
 static inline bool cost_scales_are_current(const struct cost_setting *setting)

@@ -123,12 +123,13 @@ static bool reduces(const struct cost_setting *setting, enum pass pass)
     return (pass == PASS_BACKWARD || pass == PASS_WEIGHT) && cost_shards_in_passes(setting);
 }
 
-/** Return the bytes of each parameter in a gather; 0: the pass gathers none. */
+/** Return the bytes of each parameter in a gather; 0: the pass gathers none. If some layers have bf16, it is theirs. */
 static double gathered_bytes(const struct cost_setting *setting, bool gathers, bool of_layers)
 {
     if (!gathers || setting->sharding != SCENARIO_ZERO3)
         return 0;
-    return precision_bytes(of_layers && cost_gathers_fp8(setting) ? setting->precision : PRECISION_BF16);
+    bool fp8 = of_layers && cost_gathers_fp8(setting) && !cost_has_gemms_in(setting, false);
+    return precision_bytes(fp8 ? setting->precision : PRECISION_BF16);
 }
 
 /** @param gathered  bytes of each parameter in a gather; 0: there is none */
@@ -198,7 +199,7 @@ static double weight_casts_s(const struct cost_setting *setting, double paramete
 {
     double half = cost_precisions(setting).weight, fp8 = precision_bytes(setting->precision);
     double amax = cost_scales_are_current(setting) ? half : 0;
-    if (setting->precision == PRECISION_BF16 || gathered <= 0)
+    if (!cost_has_gemms_in(setting, true) || gathered <= 0)
         return 0;
     return cost_memory_bound_s(setting->device, DEVICE_COPY,
                                (gathered < half ? 2 * fp8 * (cost_fp8_copies(setting) - 1) : half + amax + fp8) *

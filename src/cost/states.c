@@ -26,6 +26,16 @@ static double copied_parameters(const struct layer *layer)
     return parameters;
 }
 
+static double parameters_in_fp8(const struct cost_setting *setting, const struct layer *layer)
+{
+    return model_kind_is_bf16(layer->kind) ? 0 : layer_parameters(setting, layer);
+}
+
+double cost_fp8_parameters(const struct cost_setting *setting)
+{
+    return setting->precision == PRECISION_BF16 ? 0 : layer_sum(setting, parameters_in_fp8);
+}
+
 bool cost_gathers_fp8(const struct cost_setting *setting)
 {
     return setting->fp8_params && setting->precision == PRECISION_FP8_TENSOR;
@@ -34,9 +44,8 @@ bool cost_gathers_fp8(const struct cost_setting *setting)
 double cost_cast_weight_bytes(const struct cost_setting *setting)
 {
     double replaced = setting->fp8_params ? cost_precisions(setting).weight : 0;
-    return setting->sharding == SCENARIO_ZERO3
-               ? 0
-               : (cost_fp8_copies(setting) - replaced) * cost_layers_parameters(setting);
+    return setting->sharding == SCENARIO_ZERO3 ? 0
+                                               : (cost_fp8_copies(setting) - replaced) * cost_fp8_parameters(setting);
 }
 
 double cost_placeholder_bytes(const struct cost_setting *setting, bool last)
@@ -50,7 +59,7 @@ double cost_placeholder_bytes(const struct cost_setting *setting, bool last)
 double cost_gathered_parameter_bytes(const struct cost_setting *setting, double parameters)
 {
     double half = cost_precisions(setting).weight, saved = half - precision_bytes(PRECISION_FP8_TENSOR);
-    return half - (cost_gathers_fp8(setting) ? saved * cost_layers_parameters(setting) / parameters : 0);
+    return half - (cost_gathers_fp8(setting) ? saved * cost_fp8_parameters(setting) / parameters : 0);
 }
 
 double cost_cast_weights_s(const struct cost_setting *setting)
@@ -58,7 +67,7 @@ double cost_cast_weights_s(const struct cost_setting *setting)
     double read = precision_bytes(cost_gathers_fp8(setting) ? setting->precision : PRECISION_BF16);
     double written = cost_fp8_copies(setting) - cost_gathers_fp8(setting);
     return written > 0 && setting->sharding != SCENARIO_ZERO3
-               ? cost_memory_bound_s(setting->device, DEVICE_COPY, (read + written) * cost_layers_parameters(setting))
+               ? cost_memory_bound_s(setting->device, DEVICE_COPY, (read + written) * cost_fp8_parameters(setting))
                : 0;
 }
 

@@ -9,6 +9,9 @@
 /** Return the parameters of one TP rank's share of all layers. */
 double cost_layers_parameters(const struct cost_setting *setting);
 
+/** Return those of them that are of layers with GEMMs in fp8. */
+double cost_fp8_parameters(const struct cost_setting *setting);
+
 /** Return those of them that are of routed experts. */
 double cost_expert_parameters(const struct cost_setting *setting);
 
@@ -135,8 +138,8 @@ double cost_placeholder_bytes(const struct cost_setting *setting, bool last);
  * it makes the transposed copy. zero3 casts in each pass (cost/shards.h), so it is 0 here. */
 double cost_cast_weights_s(const struct cost_setting *setting);
 
-/** Return whether parameters of layers are gathered in fp8. Scales of blocks belong to a layout, which a gather of flat
- * shards does not keep, so only those of whole tensors allow it. */
+/** Return whether parameters of layers with GEMMs in fp8 are gathered in fp8. Scales of blocks belong to a layout,
+ * which a gather of flat shards does not keep, so only those of whole tensors allow it. */
 bool cost_gathers_fp8(const struct cost_setting *setting);
 
 /** Return the mean bytes of each of the `parameters` of a rank's stage in the all-gather behind the optimizer. */

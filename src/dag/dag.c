@@ -26,7 +26,7 @@ static void add_layers(const struct plan_layout *layout, int32_t stage, struct c
 {
     const struct model *model = setting->model;
     int64_t first = 0;
-    for (int32_t i = 0; model->n_runs > 0 && i < stage; i++) /* with equal layers all places are alike */
+    for (int32_t i = 0; !model_is_uniform(model) && i < stage; i++) /* with equal layers all places are alike */
         first += scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, i);
     cost_add_layers(setting, first,
                     scenario_stage_layers(&setting->split, model->layers, layout->stages, layout->chunks, stage));

@@ -61,6 +61,7 @@ struct cost_setting request_setting(const struct scenario *scenario, const struc
         .expert_gemms = scenario->expert_gemms,
         .dispatcher = scenario->communication.dispatcher,
         .ep_overlap = scenario->communication.ep_overlap,
+        .fp8_dispatch = scenario->communication.fp8_dispatch,
         .single = single_of(&scenario->fused, scenario->fp8_scaling),
         .gradient_accumulation = (enum scenario_accumulation)scenario->gradient_accumulation,
         .host = host_of(scenario),

@@ -18,7 +18,10 @@ const struct assumption_row assumptions[ASSUME_N] = {
 
 bool assumption_allows(const struct scenario *scenario, enum assumption choice, int32_t value)
 {
-    return (choice != ASSUME_ATTENTION || device_has_attention(&scenario->device, (enum device_attention)value)) &&
+    int32_t precision = choice == ASSUME_PRECISION ? value : scenario->precision;
+    int32_t dispatcher = choice == ASSUME_DISPATCHER ? value : scenario->communication.dispatcher;
+    return scenario_takes_dispatch(scenario, precision, dispatcher) &&
+           (choice != ASSUME_ATTENTION || device_has_attention(&scenario->device, (enum device_attention)value)) &&
            (choice != ASSUME_DISPATCHER || scenario_has_dispatcher(&scenario->device, value)) &&
            (choice != ASSUME_PRECISION || value == PRECISION_BF16 ||
             (scenario_has_precision(scenario, value) && !scenario_casts_are_eager(scenario)));

@@ -93,11 +93,23 @@ static const struct schema_key run_keys[] = {
      offsetof(struct named_run, n)},
 };
 
-int32_t model_kind_of(const struct model *model, int64_t layer)
+void model_keep_bf16(struct model *model, int64_t at_start, int64_t at_end)
+{
+    model->bf16_at_start = at_start;
+    model->bf16_at_end = at_end;
+    for (int32_t kind = 0; kind < MODEL_NAMED_KINDS; kind++)
+        model->kinds[MODEL_BF16_KINDS + kind] = model->kinds[kind];
+}
+
+bool model_is_uniform(const struct model *model)
+{
+    return model->n_runs == 0 && model->bf16_at_start + model->bf16_at_end == 0;
+}
+
+/** Return the kind of a layer in the pattern. */
+static int32_t named_kind_of(const struct model *model, int64_t layer)
 {
     int64_t period = 0;
-    if (layer >= model->layers)
-        return MODEL_MTP_KIND;
     for (int32_t i = 0; i < model->n_runs; i++)
         period += model->pattern[i].n;
     if (period == 0)
@@ -108,13 +120,21 @@ int32_t model_kind_of(const struct model *model, int64_t layer)
             return model->pattern[i].kind;
 }
 
+int32_t model_kind_of(const struct model *model, int64_t layer)
+{
+    bool bf16 = layer < model->bf16_at_start || layer >= model->layers - model->bf16_at_end;
+    if (layer >= model->layers)
+        return MODEL_MTP_KIND;
+    return named_kind_of(model, layer) + (bf16 ? MODEL_BF16_KINDS : 0);
+}
+
 void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KINDS])
 {
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         n_layers[kind] = 0;
-    if (model->n_runs == 0)
+    if (model_is_uniform(model))
         n_layers[0] = model->layers;
-    for (int64_t layer = 0; model->n_runs > 0 && layer < model->layers; layer++)
+    for (int64_t layer = 0; !model_is_uniform(model) && layer < model->layers; layer++)
         n_layers[model_kind_of(model, layer)]++;
     n_layers[MODEL_MTP_KIND] = model->mtp_layers;
 }
@@ -123,7 +143,7 @@ bool model_has_kind(const struct model *model, int32_t kind)
 {
     int64_t n_layers[MODEL_MAX_KINDS];
     model_count_kinds(model, n_layers);
-    return n_layers[kind] > 0;
+    return n_layers[kind] > 0 || (kind < MODEL_NAMED_KINDS && n_layers[MODEL_BF16_KINDS + kind] > 0);
 }
 
 bool model_is_gated(const struct model *model)

@@ -21,8 +21,15 @@ enum model_qk_norm { MODEL_NO_QK_NORM, MODEL_HEAD_QK_NORM, MODEL_FULL_QK_NORM };
 /** A norm. RMSNorm has one vector of weights, LayerNorm has two. */
 enum model_norm { MODEL_RMSNORM, MODEL_LAYERNORM };
 
-/** Kinds that a file may name, and one of the layers that predict several tokens at once. */
-enum { MODEL_NAMED_KINDS = 4, MODEL_MTP_KIND = MODEL_NAMED_KINDS, MODEL_MAX_KINDS, MODEL_MAX_RUNS = 8 };
+/** Kinds that a file may name, one of the layers that predict several tokens at once, and copies of the named ones
+ * whose GEMMs stay in bf16. */
+enum {
+    MODEL_NAMED_KINDS = 4,
+    MODEL_MTP_KIND = MODEL_NAMED_KINDS,
+    MODEL_BF16_KINDS,
+    MODEL_MAX_KINDS = MODEL_BF16_KINDS + MODEL_NAMED_KINDS,
+    MODEL_MAX_RUNS = 8
+};
 
 /** Sizes in which layers of one model may differ. cost/layer.h makes a layer's operators of them. */
 struct model_kind {
@@ -57,7 +64,8 @@ struct model {
     struct model_kind kinds[MODEL_MAX_KINDS];
     int32_t n_runs; /* runs of the pattern, which repeats until all layers have a kind; 0: all are of kinds[0] */
     struct model_run pattern[MODEL_MAX_RUNS];
-    int64_t vocabulary; /* V */
+    int64_t bf16_at_start, bf16_at_end; /* layers whose GEMMs stay in bf16, if the others have fp8 */
+    int64_t vocabulary;                 /* V */
     bool tied_embeddings;
     int32_t norm;            /* enum model_norm */
     int64_t norms;           /* norms of a layer: 1, 2 or 4; 0 counts as 2 */
@@ -91,13 +99,25 @@ bool model_read_keys(const struct document *document, int32_t mapping, struct mo
 /** Print the keys of a model's file, one a line. */
 void model_list_keys(const struct schema_listing *listing);
 
+/** Let the GEMMs of so many first and last layers stay in bf16. All together are at most model->layers. */
+void model_keep_bf16(struct model *model, int64_t at_start, int64_t at_end);
+
+/** Return whether all layers but those of mtp_layers are alike. */
+bool model_is_uniform(const struct model *model);
+
+/** Return whether the GEMMs of a kind of layer stay in bf16, whatever the precision of the others is. */
+static inline bool model_kind_is_bf16(int32_t kind)
+{
+    return kind >= MODEL_BF16_KINDS;
+}
+
 /** Return the kind of a layer. @param layer  0 is the first one; from model->layers on they are those of mtp_layers */
 int32_t model_kind_of(const struct model *model, int64_t layer);
 
 /** Count the layers of each kind. All together they are model->layers + model->mtp_layers. */
 void model_count_kinds(const struct model *model, int64_t n_layers[MODEL_MAX_KINDS]);
 
-/** Return whether a model has layers of a kind. */
+/** Return whether a model has layers of a kind, or of its copy in bf16. */
 bool model_has_kind(const struct model *model, int32_t kind);
 
 /** Return whether a kind of layer has a window. */

@@ -86,11 +86,22 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
                           scenario->device.name, allowed);
 }
 
+bool scenario_takes_dispatch(const struct scenario *scenario, int32_t precision, int32_t dispatcher)
+{
+    return !scenario->communication.fp8_dispatch || !model_has_experts(&scenario->model) ||
+           (precision == PRECISION_FP8_BLOCK && dispatcher == SCENARIO_DISPATCH_DEEPEP);
+}
+
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err)
 {
     char name[SCHEMA_WORD_BYTES];
     int32_t dispatcher = scenario->communication.dispatcher;
     schema_choice_name(SCENARIO_DISPATCHER, dispatcher, name);
+    if (!scenario_takes_dispatch(scenario, scenario->precision, dispatcher))
+        return document_error(&scenario->document, document_find(&scenario->document, 0, "communication.fp8_dispatch"),
+                              err,
+                              "communication.fp8_dispatch: true needs precision fp8-block and communication.dispatcher "
+                              "deepep; allowed: false, or both of them");
     return !model_has_experts(&scenario->model) || scenario_has_dispatcher(&scenario->device, dispatcher) ||
            document_error(&scenario->document, document_find(&scenario->document, 0, "communication.dispatcher"), err,
                           "communication.dispatcher: %s was not measured on device %s; allowed: all-to-all, all-gather",

@@ -120,6 +120,7 @@ struct scenario_communication {
     int32_t pp_overlap;        /* enum scenario_stage_overlap */
     int32_t dp_overlap;        /* enum scenario_data_overlap */
     int32_t dispatcher;        /* enum scenario_dispatcher */
+    bool fp8_dispatch;         /* tokens go to experts in fp8 */
     bool ep_overlap;           /* tokens go to experts beside the other micro-batch's kernels */
     double on_demand_slowdown; /* time of reads and sends by NIC over that of rings */
 };
@@ -151,6 +152,8 @@ struct scenario {
     int32_t precision;             /* enum precision */
     int32_t fp8_scaling;           /* enum scenario_scaling */
     bool fp8_params;               /* weights of layers are stored in fp8 only */
+    int64_t bf16_layers_at_start;  /* layers whose GEMMs stay in bf16 */
+    int64_t bf16_layers_at_end;    /* likewise */
     int32_t swiglu;                /* enum scenario_swiglu */
     int32_t expert_gemms;          /* enum device_expert_gemms */
     int32_t gradient_accumulation; /* enum scenario_accumulation */
@@ -205,7 +208,11 @@ bool scenario_check_attention(const struct scenario *scenario, struct error *err
 /** Check that the device of a scenario has a curve of its precision. */
 bool scenario_check_precision(const struct scenario *scenario, struct error *err);
 
-/** Check that the device of a scenario with experts has its dispatcher. */
+/** Return whether a scenario may have another precision and dispatcher. Tokens go to experts in fp8 only by DeepEP, in
+ * blocks of 1 x 128. */
+bool scenario_takes_dispatch(const struct scenario *scenario, int32_t precision, int32_t dispatcher);
+
+/** Check that the device of a scenario with experts has its dispatcher, and that it sends fp8 if it shall. */
 bool scenario_check_dispatcher(const struct scenario *scenario, struct error *err);
 
 #endif

@@ -65,6 +65,13 @@ static const struct schema_key scenario_keys[] = {
      "with a precision of fp8, weights of layers have no copy in bf16, and fp8-tensor gathers them in fp8 "
      "(Megatron-LM's --fp8-param-gather)",
      FIELD(fp8_params)},
+    {"bf16_layers_at_start", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL,
+     "with a precision of fp8, first layers whose GEMMs stay in bf16 (Megatron-LM's --first-last-layers-bf16 and "
+     "--num-layers-at-start-in-bf16)",
+     FIELD(bf16_layers_at_start)},
+    {"bf16_layers_at_end", SCHEMA_INT, "-", 0, 1 << 16, "0", NULL,
+     "last layers whose GEMMs stay in bf16, without those of mtp_layers (--num-layers-at-end-in-bf16)",
+     FIELD(bf16_layers_at_end)},
     {"expert_gemms", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_EXPERT_GEMMS,
      "GEMMs of a GPU's experts: sequential: one after the other; multi-stream: as many, launched on several streams "
      "(Transformer Engine, Megatron-LM's --moe-grouped-gemm); grouped: one kernel (torch._grouped_mm)",
@@ -161,6 +168,10 @@ static const struct schema_key scenario_keys[] = {
      "tokens go to all GPUs of plan.ep; deepep: a token goes once to each GPU or node that needs it; hybrid-ep: so, "
      "too",
      FIELD(communication.dispatcher)},
+    {"communication.fp8_dispatch", SCHEMA_BOOL, "-", 0, 0, "false", NULL,
+     "tokens, and gradients of results, go to experts in fp8, and come back in bf16, as in the recipe of DeepSeek-V3 "
+     "(with precision fp8-block and dispatcher deepep)",
+     FIELD(communication.fp8_dispatch)},
     {"communication.ep_overlap", SCHEMA_BOOL, "-", 0, 0, framework_value, NULL,
      "tokens go to experts beside kernels of another micro-batch (Megatron-LM's "
      "--overlap-moe-expert-parallel-comm)",
@@ -517,9 +528,25 @@ static bool check_plans(struct scenario *scenario, struct error *err)
     return ok;
 }
 
+/** Let the model's first and last layers stay in bf16, as the scenario says. */
+static bool keep_bf16(struct scenario *scenario, struct error *err)
+{
+    const struct document *document = &scenario->document;
+    int64_t start = scenario->bf16_layers_at_start, end = scenario->bf16_layers_at_end;
+    const char *key = start > 0 ? "bf16_layers_at_start" : "bf16_layers_at_end";
+    bool fp8 = scenario->precision != PRECISION_BF16;
+    if (start + end > scenario->model.layers)
+        return document_error(document, document_find(document, 0, key), err,
+                              "%s: %" PRId64 " layers stay in bf16 at start and end together, but model %s has %" PRId64
+                              "; allowed: at most so many together",
+                              key, start + end, scenario->model.name, scenario->model.layers);
+    model_keep_bf16(&scenario->model, fp8 ? start : 0, fp8 ? end : 0);
+    return true;
+}
+
 bool scenario_check(struct scenario *scenario, struct error *err)
 {
-    return check_plans(scenario, err) && check_positions(scenario, err) &&
+    return keep_bf16(scenario, err) && check_plans(scenario, err) && check_positions(scenario, err) &&
            (*scenario->device.name == '\0' ||
             (scenario_check_attention(scenario, err) && scenario_check_dispatcher(scenario, err) &&
              scenario_check_precision(scenario, err))) &&

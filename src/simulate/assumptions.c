@@ -331,14 +331,17 @@ static int32_t kernel_lines(const struct scenario *scenario, const struct point 
 /** Say what has fp8, and how weights are stored and gathered. */
 static void print_precision(const struct scenario *scenario, char line[ASSUMPTIONS_SIZE])
 {
-    char name[SCHEMA_WORD_BYTES];
+    char name[SCHEMA_WORD_BYTES], kept[96] = "";
     bool tensor = scenario->precision == PRECISION_FP8_TENSOR;
+    if (scenario->bf16_layers_at_start + scenario->bf16_layers_at_end > 0)
+        snprintf(kept, sizeof kept, ", and so have the first %" PRId64 " and the last %" PRId64 " layers",
+                 scenario->bf16_layers_at_start, scenario->bf16_layers_at_end);
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
     snprintf(
         line, ASSUMPTIONS_SIZE,
-        "%s: GEMMs of layers; attention, norms, router, embedding and head have bf16; %s cast inputs and gradients; "
+        "%s: GEMMs of layers; attention, norms, router, embedding and head have bf16%s; %s cast inputs and gradients; "
         "weights of layers are %s%s",
-        name,
+        name, kept,
         !tensor ? "kernels of their own"
         : scenario->fp8_scaling == SCENARIO_SCALING_DELAYED
             ? "with delayed scales norms write fp8, and kernels of their own"
@@ -366,9 +369,10 @@ static int32_t communication_lines(const struct scenario *scenario, char lines[]
     if (model_has_experts(&scenario->model))
         snprintf(
             lines[n++], ASSUMPTIONS_SIZE,
-            "experts: %s; %s brings tokens to them and results back in each layer and pass, %s; the busiest rank has "
+            "experts: %s; %s brings tokens to them%s and results back in each layer and pass, %s; the busiest rank has "
             "%g times the mean tokens%s",
             expert_gemms_text[scenario->expert_gemms], dispatcher_text[communication->dispatcher],
+            communication->fp8_dispatch ? " in fp8" : "",
             communication->ep_overlap ? "beside kernels of another micro-batch" : "and nothing hides it",
             scenario->expert_imbalance,
             scenario->device.memory_share[DEVICE_PERMUTE] > 0

@@ -80,13 +80,15 @@ static const struct measured_limits *limits_of(const struct validated_range *ran
     return experts ? (fp8 ? &range->experts_fp8 : &range->experts) : fp8 ? &range->fp8 : &range->dense;
 }
 
-/** Return whether runs of a scenario's precision were measured. In fp8 they have lengths that are all alike. */
+/** Return whether runs of a scenario's precision were measured. In fp8 they have lengths that are all alike, and
+ * send tokens to experts in bf16. */
 static bool has_precision(const struct validated_range *range, const struct scenario *scenario)
 {
     char name[SCHEMA_WORD_BYTES];
     schema_choice_name(PRECISION_NAMES, scenario->precision, name);
+    bool sends_fp8 = scenario->communication.fp8_dispatch && model_has_experts(&scenario->model);
     return scenario->precision == PRECISION_BF16 ||
-           (!varies(scenario) && text_has_word(limits_of(range, scenario)->precisions, name));
+           (!varies(scenario) && !sends_fp8 && text_has_word(limits_of(range, scenario)->precisions, name));
 }
 
 /** Return whether runs on a scenario's device were measured. In fp8 or with experts the same chip with other memory
