@@ -364,7 +364,7 @@ class Best(Sweep):
             self.assertIn("\n+/-: half width of the 95% interval over batches", done.stdout)
             said[values.split("=")[0]] = done.stdout.splitlines()[-1]
         self.assertEqual(said["precision"], "most tokens/s/GPU: point 1 best-fit (--point 1: its verdict)")
-        self.assertRegex(said["platform.nic"], r"^most tokens/s/GPU: point . best-fit .*; within both intervals: point . best-fit$")
+        self.assertRegex(said["platform.nic"], r"^most tokens/s/GPU: point . best-fit .*; overlapping intervals: point . best-fit$")
         self.assertNotIn("most tokens", said["data.context"])
 
     def test_a_front_for_each_question(self):

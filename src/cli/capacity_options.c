@@ -57,8 +57,11 @@ static bool write_offer(FILE *file, const char *offer, struct error *err)
                          "precision as b200:fp8-tensor@4, and behind it the numbers of nodes, such as "
                          "h100-sxm@2.5:16-64",
                          offer);
+    static const char tensor[] = "-tensor"; /* b200-fp8 is short for a table */
+    bool cut = precision > strlen(tensor) && strncmp(rest - 1 - strlen(tensor), tensor, strlen(tensor)) == 0;
+    size_t named = cut ? precision - strlen(tensor) : precision;
     fprintf(file, "{name: %.*s%s%.*s, device: %.*s, price: {usd_per_gpu_hour: %.*s}", (int)device, offer,
-            precision > 0 ? "-" : "", (int)precision, format, (int)device, offer, (int)price, rest);
+            precision > 0 ? "-" : "", (int)named, format, (int)device, offer, (int)price, rest);
     if (precision > 0)
         fprintf(file, ", precision: %.*s", (int)precision, format);
     if (sized)
@@ -85,7 +88,8 @@ static bool set_offers(const struct capacity_options *options, struct document *
         ok = write_offer(file, options->offers[i], err);
         for (int32_t k = 0; k < i && ok; k++)
             if (is_same_device(options->offers[i], options->offers[k]))
-                ok = error_set(err, "--offer '%s': its device and precision stand in another --offer; allowed: one for each",
+                ok = error_set(err,
+                               "--offer '%s': its device and precision stand in another --offer; allowed: one for each",
                                options->offers[i]);
     }
     fputc(']', file);

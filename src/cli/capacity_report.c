@@ -15,7 +15,15 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { ASSUMED_LINES = 3, PHASE_LINES = 2, OFFER_LINES = 2, MOST_OTHERS = 7, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
+enum {
+    ASSUMED_LINES = 3,
+    PHASE_LINES = 2,
+    OFFER_LINES = 2,
+    MOST_OTHERS = 7,
+    MOST_BINDING = 3,
+    MOST_RISKS = 4,
+    ALL_LINES = 1000
+};
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -664,7 +672,7 @@ void capacity_print(const struct answer *answer, bool verbose)
     const struct question *question = answer->question;
     int32_t lines = CAPACITY_LINES + (question->n_offers - 1) * OFFER_LINES + (question->assumed ? ASSUMED_LINES : 0) +
                     (question->n_phases > 1 ? 1 + PHASE_LINES * question->n_phases : 0);
-    struct text_limits limits = {CAPACITY_COLUMNS, 3, verbose ? ALL_LINES : lines};
+    struct text_limits limits = {CAPACITY_COLUMNS, 4, verbose ? ALL_LINES : lines};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');

@@ -621,7 +621,7 @@ void rows_print_most(const struct rows *rows)
     for (int32_t i = 0; i < rows->n; i++) {
         double rate = rate_of(rows, rows->row[i], &half);
         if (rows->row[i] != best && rate > 0 && rate + half >= most - spread && n_ties++ < MOST_TIES)
-            printf("%s point %s %s", n_ties == 1 ? "; within both intervals:" : ",",
+            printf("%s point %s %s", n_ties == 1 ? "; overlapping intervals:" : ",",
                    measured_text(&rows->file, rows->row[i], "point"),
                    measured_text(&rows->file, rows->row[i], "system"));
     }

@@ -67,8 +67,8 @@ bool rows_pareto(struct rows *rows, const char *columns, struct error *err);
 void rows_print(const struct rows *rows, int32_t most);
 
 /**
- * Print what +/- means, and which row has most tokens/s/GPU. Rows whose intervals overlap with its own are named. Nothing
- * is ranked if rows answer different questions.
+ * Print what +/- means, and which row has most tokens/s/GPU. Rows whose intervals overlap with its own are named.
+ * Nothing is ranked if rows answer different questions.
  */
 void rows_print_most(const struct rows *rows);
 

@@ -30,7 +30,7 @@
         LARGEST(prefix "context", "tokens", "longest sequence", of, context),                                          \
     {                                                                                                                  \
         prefix "nvlink_domain", SCHEMA_INT, "GPUs", 0, INT32_MAX, "0", NULL,                                           \
-            "GPUs of the largest rack with NVLink over several nodes; 0: none", FIELD(of.nvlink_domain)                   \
+            "GPUs of the largest rack with NVLink over several nodes; 0: none", FIELD(of.nvlink_domain)                \
     }
 
 #define EXPERTS(name, of)                                                                                              \
