@@ -420,7 +420,10 @@ systems: [{name: best-fit, plan: auto}]
         self.assertEqual((same["assumed"], ["assumed: " + line for line in got["assumed"]]), ([], assumed))
         for change, message in ((("--model", "llama"), "--model: model: there is no model 'llama'"),
                                 (("--offer", "h200"), "--offer 'h200': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as"),
-                                (("--offer", "h200@3"), "--offer 'h200@3': its device stands in another --offer"),
+                                (("--offer", "h200:fp8-tensor"), "--offer 'h200:fp8-tensor': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as"),
+                                (("--offer", "h200:@3"), "with a precision as b200:fp8-tensor@4"),
+                                (("--offer", "a100-80g:fp8-tensor@3"), "device a100-80g has no fp8 tensor cores; allowed: bf16"),
+                                (("--offer", "h200@3"), "--offer 'h200@3': its device and precision stand in another --offer"),
                                 (("--offer", "h101@2"), "--offer: device: there is no device 'h101'"),
                                 (("--tokens", "many"), "--tokens: capacity.tokens: 'many' is not a number"),
                                 (("ask.yaml",), "ask.yaml: a file has keys of its own")):

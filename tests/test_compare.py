@@ -133,6 +133,16 @@ class Compare(unittest.TestCase):
         named, = compared(a, write("named.yaml", BASE + "systems:\n" + SLIMPACK))["differences"]
         self.assertEqual((named["key"], named["a"], named["b"]), ("platform", "nic: 2.5e+10", "name: hopper, nic: 5e+10"))
 
+    def test_attention_that_nobody_chose_follows_the_device(self):
+        text = SMALL.replace("slimpack-paper", "megatron-core").replace("h800", "h100-sxm")
+        a, b = write("hopper.yaml", text), write("blackwell.yaml", text.replace("h100-sxm", "b200"))
+        result = compared(a, b)
+        device, = result["differences"]
+        self.assertEqual((device["key"], device["gain"]), ("device", result["gain"]))
+        self.assertEqual(result["b"]["tokens_per_s_per_gpu"], rate(b))
+        chosen = compared(a, write("chosen.yaml", text + "attention: flash2\n"))["differences"]
+        self.assertEqual([(one["key"], one["a"], one["b"]) for one in chosen], [("attention", "flash3", "flash2")])
+
     def test_what_cannot_change_alone_is_said(self):
         a = write("wide.yaml", BASE + "systems:\n  - {name: best-fit, plan: {tp: 2, pp: 8}}\n")
         b = write("narrow.yaml", BASE.replace("2x8", "1x8") + "systems:\n  - {name: best-fit, plan: {tp: 2, pp: 4}}\n")

@@ -352,6 +352,21 @@ class Best(Sweep):
             self.assertEqual(done.returncode, 64)
             self.assertIn(f"--pareto: '{wrong}' is not COLUMN,COLUMN", done.stderr)
 
+    def test_a_sweep_names_its_best_point_and_those_within_its_interval(self):
+        """A sweep over lengths asks several questions, so it names none."""
+        path = write("most.yaml", "name: most\nmodel: llama-7b\ndevice: h800\nplatform: {nodes: 2, gpus_per_node: 8}\n"
+                     "data: {lengths: github, context: 16Ki, global_batch: 64}\niterations: {warm_up: 0, measured: 3}\n"
+                     "engine: critical-path\nsystems: [{name: best-fit, plan: {tp: 4, pp: 1, cp: 1, recompute: full}}]\n")
+        said = {}
+        for values in ("precision=bf16,fp8-tensor", "platform.nic=200Gbps,201Gbps", "data.context=8Ki,16Ki"):
+            done = run("run", path, "--sweep", values, "--quiet", "--output", fresh("most"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("\n+/-: half width of the 95% interval over batches", done.stdout)
+            said[values.split("=")[0]] = done.stdout.splitlines()[-1]
+        self.assertEqual(said["precision"], "most tokens/s/GPU: point 1 best-fit (--point 1: its verdict)")
+        self.assertRegex(said["platform.nic"], r"^most tokens/s/GPU: point . best-fit .*; overlapping intervals: point . best-fit$")
+        self.assertNotIn("most tokens", said["data.context"])
+
     def test_a_front_for_each_question(self):
         """A small model does not answer what a large one needs. Another platform, attention kernel or system does."""
         head = "point,id,status,model,data.context,platform,attention,system,gpus,tokens_per_s,tokens_per_s_per_gpu,fits,token_delay,message\n"

@@ -109,6 +109,24 @@ TEST(validated_range__names_a_device_without_varying_lengths)
     CHECK_EQUAL(validated_range_outside(&varying, &scenario, &point, items), 0);
 }
 
+TEST(validated_range__knows_racks_up_to_the_largest_measured_one)
+{
+    char items[OUTSIDE_MOST][OUTSIDE_SIZE];
+    struct validated_range racks = range;
+    struct point point = {0};
+    struct scenario scenario = {.framework_name = "nemo",
+                                .device = {.name = "h100-sxm"},
+                                .platform = {.n_nodes = 4, .gpus_per_node = 4, .nvlink_domain = 16},
+                                .model = {.layers = 2},
+                                .data = {.lengths = "fixed", .context = 4096}};
+    CHECK_EQUAL(validated_range_outside(&racks, &scenario, &point, items), 1);
+    CHECK_TEXT(items[0], "NVLink over several nodes");
+    racks.dense.nvlink_domain = 16;
+    CHECK_EQUAL(validated_range_outside(&racks, &scenario, &point, items), 0);
+    racks.dense.nvlink_domain = 8;
+    CHECK_EQUAL(validated_range_outside(&racks, &scenario, &point, items), 1);
+}
+
 TEST(validated_range__names_casts_without_compiler)
 {
     char items[OUTSIDE_MOST][OUTSIDE_SIZE];

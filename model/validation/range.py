@@ -76,11 +76,13 @@ def varying():
 
 
 def degrees_of(rows):
-    """The devices, frameworks and largest degrees of some rows, a line each."""
+    """The devices, frameworks and largest degrees of some rows, a line each, and the GPUs of a rack with NVLink."""
     gpus = max(int(row["platform.nodes"]) * int(row["platform.gpus_per_node"]) for row in rows)
+    domain = max((int(rack) for row in rows for rack in re.findall(r"fabric=NVL(\d+)", row["printed"])), default=0)
     frameworks = sorted({row["framework"] for row in rows} - {""})  # others are described key by key
     return [f"devices: {' '.join(sorted({row['device'] for row in rows}))}", f"frameworks: {' '.join(frameworks)}",
-            f"gpus: {gpus}"] + [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()]
+            f"gpus: {gpus}"] + [f"{key}: {max(int(row[column] or 1) for row in rows)}" for key, column in DEGREES.items()] + [
+                f"nvlink_domain: {domain}"] * (domain > 0)
 
 
 def sizes_of(rows):

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cost/attention_choice.h"
 #include "document/document_read.h"
+#include "document/document_set.h"
 #include "scenario/scenario_read.h"
 #include "simulate/interval.h"
 
@@ -19,6 +20,7 @@ static bool resolve(struct document *document, struct comparison_side *side, str
     struct error none = {0};
     bool ok = scenario_resolve(document, &cache, &side->scenario, err) && point_check(&side->scenario, err) &&
               point_lengths(&side->scenario, &lengths, err);
+    side->fastest_attention = side->scenario.attention == DEVICE_FASTEST;
     if (ok) {
         attention_choice_resolve(&side->scenario, &lengths);
         side->read = lengths.read;
@@ -41,7 +43,8 @@ static void keep_system(struct document *document, int32_t system)
         snprintf(document->node[dp].value, strlen(document->node[dp].value) + 1, "0"); /* it follows from the others */
 }
 
-/** Read both sides and choose their systems, if labels do it. */
+/** Read both sides and choose their systems, if labels do it. Attention that is the fastest on both sides differs in no
+ * key: it follows the device. */
 static bool read_sides(struct document documents[2], const char *system, struct comparison *comparison,
                        struct error *err)
 {
@@ -53,6 +56,8 @@ static bool read_sides(struct document documents[2], const char *system, struct 
         if (system != NULL && scenario_find_system(&side->scenario, system, side->path, err) < 0)
             return false;
     }
+    for (int i = 0; i < 2 && comparison->side[0].fastest_attention && comparison->side[1].fastest_attention; i++)
+        CHECK(document_set_value(&comparison->side[i].document, "attention", "fastest", "attention", err));
     return true;
 }
 

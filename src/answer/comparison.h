@@ -18,6 +18,7 @@
 struct comparison_side {
     const char *path;         /* borrowed */
     struct scenario scenario; /* resolved, before plans were searched */
+    bool fastest_attention;   /* attention is fastest, which the resolved scenario no longer says */
     struct document document; /* the same with the chosen system alone */
     char *read;               /* what was read of the user's file of lengths; NULL: nothing */
     struct point_result *result;

@@ -166,7 +166,7 @@ static const struct argp_option capacity_options[] = {
     {"batch", BATCH, "N", 0, "Tokens of a global batch", 1},
     {"tokens", TOKENS, "N", 0, "Tokens of the whole training", 1},
     {"days", DAYS, "N", 0, "Longest time that it may take", 1},
-    {"offer", OFFER, "DEVICE@USD[:FROM-TO]", 0,
+    {"offer", OFFER, "DEVICE[:PRECISION]@USD[:FROM-TO]", 0,
      "A GPU, its price for an hour, and the numbers of nodes that are tried (may be repeated)", 1},
     {0},
 };

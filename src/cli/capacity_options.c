@@ -35,9 +35,13 @@ bool capacity_options_any(const struct capacity_options *options)
 /** Write an offer as an entry of `capacity.offers`. */
 static bool write_offer(FILE *file, const char *offer, struct error *err)
 {
-    static const char numbers[] = "0123456789.";
-    size_t device = strcspn(offer, "@,{}[]'\": \t"), price = 0, from = 0, to = 0;
-    const char *rest = offer + device;
+    static const char numbers[] = "0123456789.", ends[] = "@,{}[]'\": \t";
+    size_t device = strcspn(offer, ends), precision = 0, price = 0, from = 0, to = 0;
+    const char *format = offer + device, *rest = format;
+    if (*format == ':') {
+        precision = strcspn(++format, ends);
+        rest = precision > 0 ? format + precision : "";
+    }
     if (*rest == '@')
         price = strspn(++rest, numbers);
     const char *sizes = rest + price;
@@ -49,17 +53,24 @@ static bool write_offer(FILE *file, const char *offer, struct error *err)
     ok = ok && (sized ? from > 0 && to > 0 && sizes[from + 1 + to] == '\0' : *sizes == '\0');
     if (!ok)
         return error_set(err,
-                         "--offer '%s': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as h100-sxm@2.5, and "
-                         "behind it the numbers of nodes, such as h100-sxm@2.5:16-64",
+                         "--offer '%s': is no offer; allowed: DEVICE@USD_PER_GPU_HOUR, such as h100-sxm@2.5, with a "
+                         "precision as b200:fp8-tensor@4, and behind it the numbers of nodes, such as "
+                         "h100-sxm@2.5:16-64",
                          offer);
-    fprintf(file, "{name: %.*s, device: %.*s, price: {usd_per_gpu_hour: %.*s}", (int)device, offer, (int)device, offer,
-            (int)price, rest);
+    static const char tensor[] = "-tensor"; /* b200-fp8 is short for a table */
+    bool cut = precision > strlen(tensor) && strncmp(rest - 1 - strlen(tensor), tensor, strlen(tensor)) == 0;
+    size_t named = cut ? precision - strlen(tensor) : precision;
+    fprintf(file, "{name: %.*s%s%.*s, device: %.*s, price: {usd_per_gpu_hour: %.*s}", (int)device, offer,
+            precision > 0 ? "-" : "", (int)named, format, (int)device, offer, (int)price, rest);
+    if (precision > 0)
+        fprintf(file, ", precision: %.*s", (int)precision, format);
     if (sized)
         fprintf(file, ", nodes: {from: %.*s, to: %.*s}", (int)from, sizes, (int)to, sizes + from + 1);
     fputs("}, ", file);
     return true;
 }
 
+/** Return whether two offers have the same device and precision. */
 static bool is_same_device(const char *a, const char *b)
 {
     size_t n = strcspn(a, "@");
@@ -77,7 +88,8 @@ static bool set_offers(const struct capacity_options *options, struct document *
         ok = write_offer(file, options->offers[i], err);
         for (int32_t k = 0; k < i && ok; k++)
             if (is_same_device(options->offers[i], options->offers[k]))
-                ok = error_set(err, "--offer '%s': its device stands in another --offer; allowed: one for each device",
+                ok = error_set(err,
+                               "--offer '%s': its device and precision stand in another --offer; allowed: one for each",
                                options->offers[i]);
     }
     fputc(']', file);

@@ -15,7 +15,15 @@
 #include "cli/command.h"
 #include "trace/json.h"
 
-enum { ASSUMED_LINES = 3, PHASE_LINES = 2, MOST_OTHERS = 4, MOST_BINDING = 3, MOST_RISKS = 4, ALL_LINES = 1000 };
+enum {
+    ASSUMED_LINES = 3,
+    PHASE_LINES = 2,
+    OFFER_LINES = 2,
+    MOST_OTHERS = 7,
+    MOST_BINDING = 3,
+    MOST_RISKS = 4,
+    ALL_LINES = 1000
+};
 
 static const char *label_of(const struct answer *answer, const struct trace_candidate *row)
 {
@@ -555,7 +563,9 @@ static void write_scaled_attention(FILE *file, const struct answer *answer)
                 shown = &candidates->at[i];
         if (shown == NULL)
             continue;
-        snprintf(label, sizeof label, "%" PRId64 " node%s", shown->row.nodes, shown->row.nodes > 1 ? "s" : "");
+        const char *name = answer->question->n_offers > 1 ? answer->question->offers[offer].name : "";
+        snprintf(label, sizeof label, "%.24s%s%" PRId64 " node%s", name, *name != '\0' ? ", " : "", shown->row.nodes,
+                 shown->row.nodes > 1 ? "s" : "");
         const struct trace_summary ends = {.tokens_per_s_per_gpu = shown->row.tokens_per_s_per_gpu,
                                            .tokens_per_s_per_gpu_flash2 = shown->flash2};
         if (assumptions_scaled_attention(&answer->question->offers[offer].scenario, label, &ends, line))
@@ -660,9 +670,9 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
 void capacity_print(const struct answer *answer, bool verbose)
 {
     const struct question *question = answer->question;
-    int32_t lines = CAPACITY_LINES + (question->assumed ? ASSUMED_LINES : 0) +
+    int32_t lines = CAPACITY_LINES + (question->n_offers - 1) * OFFER_LINES + (question->assumed ? ASSUMED_LINES : 0) +
                     (question->n_phases > 1 ? 1 + PHASE_LINES * question->n_phases : 0);
-    struct text_limits limits = {CAPACITY_COLUMNS, 2, verbose ? ALL_LINES : lines};
+    struct text_limits limits = {CAPACITY_COLUMNS, 4, verbose ? ALL_LINES : lines};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');

@@ -590,6 +590,46 @@ void rows_print(const struct rows *rows, int32_t most)
              "the curve\nis another chip's, scaled to the peak");
 }
 
+/** Return the rate of a row that fits, otherwise 0. *half is the half width of its interval, 0 if it has none. */
+static double rate_of(const struct rows *rows, int32_t row, double *half)
+{
+    *half = fmax(0, number_of(rows, row, "tokens_per_s_per_gpu_interval"));
+    return number_of(rows, row, "fits") != 0 ? number_of(rows, row, "tokens_per_s_per_gpu") : 0;
+}
+
+void rows_print_most(const struct rows *rows)
+{
+    enum { MOST_TIES = 4 };
+    char keys[256];
+    int32_t best = -1, n = 0, n_ties = 0;
+    double most = 0, spread = 0, half;
+    rows_mixed(rows, sizeof keys, keys);
+    for (int32_t i = 0; i < rows->n; i++) {
+        double rate = rate_of(rows, rows->row[i], &half);
+        n += rate > 0;
+        best = rate > most ? rows->row[i] : best;
+        spread = rate > most ? half : spread;
+        most = fmax(most, rate);
+    }
+    if (rows_any(rows, "tokens_per_s_per_gpu_interval"))
+        puts("+/-: half width of the 95% interval over batches; the model's error is not in it");
+    if (*keys != '\0' || n < 2)
+        return;
+    const char *point = measured_text(&rows->file, best, "point");
+    printf("most tokens/s/GPU: point %s %s (--point %s: its verdict)", point,
+           measured_text(&rows->file, best, "system"), point);
+    for (int32_t i = 0; i < rows->n; i++) {
+        double rate = rate_of(rows, rows->row[i], &half);
+        if (rows->row[i] != best && rate > 0 && rate + half >= most - spread && n_ties++ < MOST_TIES)
+            printf("%s point %s %s", n_ties == 1 ? "; overlapping intervals:" : ",",
+                   measured_text(&rows->file, rows->row[i], "point"),
+                   measured_text(&rows->file, rows->row[i], "system"));
+    }
+    if (n_ties > MOST_TIES)
+        printf(" and %d more", n_ties - MOST_TIES);
+    putchar('\n');
+}
+
 /** Add cells of a row to an object under the names of their columns. An id is text. */
 static void add_cells(json_t *object, const struct rows *rows, int32_t row, int32_t begin, int32_t end)
 {

@@ -65,6 +65,13 @@ bool rows_pareto(struct rows *rows, const char *columns, struct error *err);
 
 /** Print at most `most` rows, as a table or as JSON. */
 void rows_print(const struct rows *rows, int32_t most);
+
+/**
+ * Print what +/- means, and which row has most tokens/s/GPU. Rows whose intervals overlap with its own are named.
+ * Nothing is ranked if rows answer different questions.
+ */
+void rows_print_most(const struct rows *rows);
+
 void rows_print_json(const struct rows *rows, int32_t most);
 
 /** Print all rows of the file as JSON of points, in the shape of `run --json`. @param name  of the sweep */

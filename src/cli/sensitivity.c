@@ -162,7 +162,7 @@ static void write_verdict(FILE *file, const struct sensitivity *sensitivity)
 /** Print at most LINES lines, or all. */
 static void print_text(const struct sensitivity *sensitivity, const struct scenario *scenario, bool verbose)
 {
-    const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 3};
+    const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 5};
     char *verdict = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&verdict, &n_bytes);

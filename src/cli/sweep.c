@@ -248,6 +248,7 @@ static bool print_results(struct sweep_runner *runner, const struct manifest *ma
         rows_print_points(&rows, manifest->name);
     else if (ok) {
         rows_print(&rows, MOST_ROWS);
+        rows_print_most(&rows);
         ok = print_unused_fabric(runner, &rows, err);
     }
     rows_close(&rows);

@@ -80,10 +80,13 @@ bool scenario_check_precision(const struct scenario *scenario, struct error *err
     for (int i = 0; i < PRECISION_N_GEMM; i++)
         if (scenario_has_precision(scenario, i))
             add_allowed(allowed, PRECISION_NAMES, i);
-    return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
-                          "precision: %s %s device %s; allowed: %s", name,
-                          scenario->device.fp8_flop_per_s > 0 ? "was not measured on" : "has no peak in the file of",
-                          scenario->device.name, allowed);
+    int32_t node = document_find(&scenario->document, 0, "precision");
+    if (scenario->device.fp8_flop_per_s == 0)
+        return document_error(&scenario->document, node, err,
+                              "precision: %s: device %s has no fp8 tensor cores; allowed: %s", name,
+                              scenario->device.name, allowed);
+    return document_error(&scenario->document, node, err, "precision: %s was not measured on device %s; allowed: %s",
+                          name, scenario->device.name, allowed);
 }
 
 bool scenario_takes_dispatch(const struct scenario *scenario, int32_t precision, int32_t dispatcher)

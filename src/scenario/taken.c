@@ -78,6 +78,17 @@ static void note_selective(const struct scenario *scenario, struct error *notes)
         error_add(notes, "plan_space.recompute: 'selective' is taken as norm+activation");
 }
 
+/** Add a line for each key of fp8 that a user wrote beside bf16. A resolved scenario has all keys, so it is none. */
+static void note_fp8(const struct scenario *scenario, struct error *notes)
+{
+    static const char *const keys[] = {"fp8_params", "fp8_scaling"};
+    const struct document *document = &scenario->document;
+    bool resolved = value_of(document, 0, "swiglu") != NULL && value_of(document, 0, "expert_imbalance") != NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && scenario->precision == PRECISION_BF16 && !resolved; i++)
+        if (value_of(document, 0, keys[i]) != NULL && (i > 0 || scenario->fp8_params))
+            error_add(notes, "%s has no effect with precision bf16", keys[i]);
+}
+
 void taken_model(const char *name, struct error *notes)
 {
     struct huggingface model;
@@ -103,4 +114,5 @@ void taken_words(const struct scenario *scenario, struct error *notes)
     note_name(scenario, "power", scenario->power_name, notes);
     note_platform(scenario, notes);
     note_selective(scenario, notes);
+    note_fp8(scenario, notes);
 }

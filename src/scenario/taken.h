@@ -12,7 +12,8 @@ void taken_model(const char *name, struct error *notes);
  * Add a line for each of these:
  * 1. a name that was taken for a shipped one (library_shipped);
  * 2. what is left out of a model that a configuration of Hugging Face describes;
- * 3. `selective`, whose meaning depends on the framework.
+ * 3. `selective`, whose meaning depends on the framework;
+ * 4. keys of fp8 that have no effect with bf16.
  */
 void taken_words(const struct scenario *scenario, struct error *notes);
 

@@ -445,7 +445,7 @@ bool assumptions_scaled_attention(const struct scenario *scenario, const char *l
     text_number(summary->tokens_per_s_per_gpu_flash2, summary->tokens_per_s_per_gpu_flash2 < 100, flash2);
     snprintf(line, ASSUMPTIONS_SIZE,
              "attention of %s is not measured: %s's %s curve, scaled to its peak; %s: %s tokens/s/GPU, with flash2's "
-             "curve and the same plan %s",
+             "curve and the same plan %s, a risk that p5 to p95 leave out",
              scenario->device.name, scenario->device.attention_rows[scenario->attention % DEVICE_N_CURVES].device,
              kernel, label, now, flash2);
     return true;

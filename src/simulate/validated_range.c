@@ -27,7 +27,11 @@
         LARGEST(prefix "pp", "stages", "largest number of pipeline stages", of, pp),                                   \
         LARGEST(prefix "vpp", "chunks", "largest number of virtual stages of a rank", of, vpp),                        \
         LARGEST(prefix "cp", "GPUs", "largest context-parallel degree", of, cp),                                       \
-        LARGEST(prefix "context", "tokens", "longest sequence", of, context)
+        LARGEST(prefix "context", "tokens", "longest sequence", of, context),                                          \
+    {                                                                                                                  \
+        prefix "nvlink_domain", SCHEMA_INT, "GPUs", 0, INT32_MAX, "0", NULL,                                           \
+            "GPUs of the largest rack with NVLink over several nodes; 0: none", FIELD(of.nvlink_domain)                \
+    }
 
 #define EXPERTS(name, of)                                                                                              \
     LIMITS(name ".", of), LARGEST(name ".experts", "experts", "most experts of a layer", of, experts),                 \
@@ -262,7 +266,8 @@ int32_t validated_range_outside(const struct validated_range *range, const struc
         add(&list, "nodes without NVLink");
     if (platform_gpus_per_nic(&scenario->platform) > 1)
         add(&list, "NICs that GPUs share");
-    if (platform_nodes_per_domain(&scenario->platform) > 1)
+    if (platform_nodes_per_domain(&scenario->platform) > 1 &&
+        platform_nvlink_domain(&scenario->platform) > limits->nvlink_domain)
         add(&list, "NVLink over several nodes");
     return list.n;
 }

@@ -10,6 +10,7 @@ struct measured_limits {
     char devices[512], frameworks[512], systems[512];
     bool windows;
     int64_t gpus, tp, pp, vpp, cp, context;
+    int64_t nvlink_domain;      /* of the largest rack with NVLink over several nodes; 0: none */
     char precisions[64];        /* of runs in fp8 and on Blackwell */
     int64_t experts, top_k, ep; /* of runs with experts */
 };
