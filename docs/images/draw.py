@@ -60,8 +60,9 @@ def waste(program, folder, trace):
 
 
 def errors(program, folder):
-    """The measured training runs by framework and GPU: the first part of the table that the program prints."""
-    for line in slimsim(program, folder, "validate").splitlines()[1:]:
+    """The measured training runs by framework and GPU: the first part of the table that -v prints behind all rows."""
+    table = slimsim(program, folder, "validate", "-v").partition("tokens/s/GPU, by framework and GPU")[2]
+    for line in table.splitlines()[1:]:
         yield re.sub(r"  +", "  ", line)
         if line.startswith("all  "):
             break
