@@ -138,7 +138,7 @@ class Replay(unittest.TestCase):
 
     def test_equal_is_an_axis_and_a_change(self):
         done = run("run", scenario("ST"), "--quiet", "--output", SCRATCH / "sweep", "--sweep", "replay.equal=none,stages")
-        self.assertEqual((done.returncode, len(re.findall(r"^best-fit ", done.stdout, flags=re.M))), (0, 2), done.stderr)
+        self.assertEqual((done.returncode, len(re.findall(r"^ +\d .* best-fit ", done.stdout, flags=re.M))), (0, 2), done.stderr)
         text = scenario("ST").read_text().replace("communication: none", "communication: none, equal: stages")
         done = run("compare", scenario("ST"), write("equal.yaml", text), "--quiet")
         self.assertEqual(done.returncode, 0, done.stderr)
