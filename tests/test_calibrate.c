@@ -335,18 +335,25 @@ TEST(training_fit__takes_the_constants_of_the_device_under_like)
     calibration_free(&calibration);
 }
 
+/* Write the kernels of the known device, of which the sheet has only the data sheet, and read the h800. */
+static void open_sheet(struct measured *kernels, struct device *like, struct device *sheet)
+{
+    struct error err = {0};
+    *sheet = known_device();
+    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", like, &err));
+    CHECK_TRUE(measured_read(write_kernels(sheet), kernels, &err));
+    memset(&sheet->launch_s, 0, sizeof *sheet - offsetof(struct device, launch_s));
+}
+
 /* The kernel's instructions do the same work per clock on both. Half the peak per clock gives twice the share, and
  * never more than all of it. */
 TEST(calibrate__takes_the_peak_of_flash2s_instructions)
 {
-    struct device known = known_device(), like, sheet;
+    struct device like, sheet;
     struct measured kernels = {0};
     struct calibration calibration;
     struct error err = {0};
-    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
-    CHECK_TRUE(measured_read(write_kernels(&known), &kernels, &err));
-    sheet = known;
-    memset(&sheet.launch_s, 0, sizeof sheet - offsetof(struct device, launch_s));
+    open_sheet(&kernels, &like, &sheet);
     snprintf(sheet.rows, sizeof sheet.rows, "NONE");
     like.tensor_flop_per_clock = 4096;
     like.forward[DEVICE_FLASH2].efficiency = 0.3;
@@ -440,14 +447,11 @@ TEST(calibrate__scales_the_shape_of_like_for_few_rows_of_gemms)
 /* A curve that another device lends keeps the share of adding to a sum that the device's own GEMMs in bf16 have. */
 TEST(calibrate__copied_curves_of_fp8_keep_the_devices_own_sum)
 {
-    struct device known = known_device(), like, sheet;
+    struct device like, sheet;
     struct measured kernels = {0};
     struct calibration calibration;
     struct error err = {0};
-    CHECK_TRUE(device_read(fixture_data("calibrate"), "h800", &like, &err));
-    CHECK_TRUE(measured_read(write_kernels(&known), &kernels, &err));
-    sheet = known;
-    memset(&sheet.launch_s, 0, sizeof sheet - offsetof(struct device, launch_s));
+    open_sheet(&kernels, &like, &sheet);
     sheet.peak_flop_per_s[PRECISION_FP8_TENSOR] = 2 * sheet.peak_flop_per_s[PRECISION_BF16];
     like.gemm[PRECISION_FP8_TENSOR] = like.gemm[PRECISION_BF16];
     like.gemm[PRECISION_FP8_TENSOR].sum = 0.9;

@@ -81,11 +81,13 @@ static void note_selective(const struct scenario *scenario, struct error *notes)
 /** Add a line for each key of fp8 that a user wrote beside bf16. A resolved scenario has all keys, so it is none. */
 static void note_fp8(const struct scenario *scenario, struct error *notes)
 {
-    static const char *const keys[] = {"fp8_params", "fp8_scaling"};
+    static const char *const keys[] = {"fp8_params", "fp8_scaling", "bf16_layers_at_start", "bf16_layers_at_end"};
+    const bool asks[] = {scenario->fp8_params, true, scenario->bf16_layers_at_start > 0,
+                         scenario->bf16_layers_at_end > 0};
     const struct document *document = &scenario->document;
     bool resolved = value_of(document, 0, "swiglu") != NULL && value_of(document, 0, "expert_imbalance") != NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && scenario->precision == PRECISION_BF16 && !resolved; i++)
-        if (value_of(document, 0, keys[i]) != NULL && (i > 0 || scenario->fp8_params))
+        if (value_of(document, 0, keys[i]) != NULL && asks[i])
             error_add(notes, "%s has no effect with precision bf16", keys[i]);
 }
 
