@@ -361,7 +361,10 @@ class Megatron(unittest.TestCase):
     def test_export__prints_the_layers_that_stay_in_bf16(self):
         keys = ("--first-last-layers-bf16", "--num-layers-at-start-in-bf16", "--num-layers-at-end-in-bf16")
         layers = ("bf16_layers_at_start=1", "bf16_layers_at_end=2")
-        for settings, expected, refused in (((*layers,), (None, None, None), 0), (("precision=fp8-tensor",), (None, None, None), 0),
+        done = run("export", write("plain.yaml", PLAIN), "--megatron", "--set", layers[0])
+        self.assertEqual((done.returncode, done.stderr), (0, "bf16_layers_at_start has no effect with precision bf16\n"))
+        self.assertNotIn(keys[1], done.stdout)
+        for settings, expected, refused in ((("precision=fp8-tensor",), (None, None, None), 0),
                                             (("precision=fp8-tensor", "fp8_scaling=current", *layers), ("", "1", "2"), 0),
                                             (("precision=fp8-tensor", *layers), ("", "1", "2"), 1)):
             flags, comments = self.flags(*settings)
