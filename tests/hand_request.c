@@ -155,8 +155,7 @@ static bool same_pipeline(const struct plan_pipeline *a, const struct plan_pipel
     }
     int32_t stages = a->layout.stages,
             n_shares = stages * a->layout.chunks * a->partition[PASS_FORWARD].n_micro_batches;
-    if (a->n_exchanges != b->n_exchanges || !same(a->exchanges, b->exchanges, a->n_exchanges, sizeof *a->exchanges) ||
-        (a->offload == NULL) != (b->offload == NULL) ||
+    if ((a->offload == NULL) != (b->offload == NULL) ||
         (a->offload != NULL && !same(a->offload, b->offload, n_shares, sizeof *a->offload)))
         return false;
     return same(a->need, b->need, a->partition[PASS_BACKWARD].n_micro_batches, sizeof *a->need) &&
@@ -176,7 +175,11 @@ static bool same_phase(const struct plan_phase *a, const struct plan_phase *b)
         if (a->groups[i].n_pipelines != b->groups[i].n_pipelines ||
             !same(a->groups[i].pipelines, b->groups[i].pipelines, a->groups[i].n_pipelines, sizeof(int32_t)))
             return false;
-    return same(a->reshards, b->reshards, a->n_reshards, sizeof *a->reshards);
+    return a->n_attentions == b->n_attentions && a->n_blocks == b->n_blocks && a->n_block_slices == b->n_block_slices &&
+           same(a->attentions, b->attentions, a->n_attentions, sizeof *a->attentions) &&
+           same(a->blocks, b->blocks, a->n_blocks, sizeof *a->blocks) &&
+           same(a->block_slices, b->block_slices, a->n_block_slices, sizeof *a->block_slices) &&
+           same(a->reshards, b->reshards, a->n_reshards, sizeof *a->reshards);
 }
 
 bool hand_same_plan(const struct plan *a, const struct plan *b)

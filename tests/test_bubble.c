@@ -100,7 +100,7 @@ TEST(bubble__counts_the_wait_for_the_slowest_pipeline)
 }
 
 /* CP is 2, GEMMs take 1, attention 1, the ring 3. In each of two passes the ring shows for 2 seconds on both places.
- * Then rank 1's GEMMs take 2. Rank 0 ends its attention at 2, when the ring starts, so its ring shows for 3. */
+ * Then rank 1's GEMMs take 2. Rank 0 waits for them with its attention, too, so its ring shows for 2 as well. */
 TEST(bubble__shows_a_ring_longer_than_attention)
 {
     struct plan plan;
@@ -119,7 +119,7 @@ TEST(bubble__shows_a_ring_longer_than_attention)
     struct bubble bubble = bubble_of(&dag, &timeline);
     CHECK_CLOSE(timeline.makespan_s, 10.0, 1e-15);
     CHECK_CLOSE(bubble.busy_s, 2 * (2.0 + 3.0), 1e-15);
-    CHECK_CLOSE(bubble.ring_s, 2 * (3.0 + 2.0), 1e-15);
+    CHECK_CLOSE(bubble.ring_s, 2 * (2.0 + 2.0), 1e-15);
     CHECK_CLOSE(sum(&bubble), bubble.total_s, 1e-15);
     timeline_free(&timeline);
     dag_free(&dag);
@@ -154,11 +154,11 @@ static void chained_groups(struct plan *plan)
     hand_order(plan);
 }
 
-/* GEMMs take 1, attention 1, the ring 3, and the unshared micro-batch of pipeline 2 takes 10. F and B of the first
- * group run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place 1 does GEMMs and attention of
- * the second group at 8-10. It waits for place 2, which comes at 21. The wait is imbalance, as the ring has not begun.
- * The ring runs at 21-24. It shows for 3 seconds on place 1, and for 2 behind attention on place 2. The backward runs
- * at 24-28, with 2 seconds on both. */
+/* GEMMs take 1, attention 1/2 on its own block and 1/2 on the other, the ring 3. The unshared micro-batch of pipeline 2
+ * takes 10. F and B of the first group run at 0-4 and 4-8 on places 0 and 1, whose rings show for 2 seconds each. Place
+ * 1 does GEMMs and its own block of the second group at 8-9.5. It waits for place 2, which comes at 21. The wait is
+ * imbalance, as the ring has not begun. The ring runs at 21-24. Behind the other block it shows for 2.5 seconds on
+ * place 1, and for 2 on place 2. The backward runs at 24-28, with 2 seconds on both. */
 TEST(bubble__counts_no_wait_for_a_member_as_ring)
 {
     struct plan plan;
@@ -168,14 +168,18 @@ TEST(bubble__counts_no_wait_for_a_member_as_ring)
     for (int32_t i = 0; i < dag.n_tasks; i++) {
         const struct dag_task *task = &dag.tasks[i];
         bool own = task->pipeline == 2 && task->micro_batch == 0 && task->kind == DAG_COMPUTE;
-        dag.duration_s[i] = own ? 10 : task->kind == DAG_SYNC ? 0 : task->kind == DAG_SEND ? 3 : 1;
+        dag.duration_s[i] = own                           ? 10
+                            : task->kind == DAG_SYNC      ? 0
+                            : task->kind == DAG_SEND      ? 3
+                            : task->kind == DAG_ATTENTION ? 0.5
+                                                          : 1;
     }
     critical_path(&dag, &timeline);
     struct bubble bubble = bubble_of(&dag, &timeline);
     CHECK_CLOSE(timeline.makespan_s, 28, 1e-15);
     CHECK_CLOSE(bubble.busy_s, 4.0 + 8 + 24, 1e-15);
-    CHECK_CLOSE(bubble.ring_s, 4 * 2.0 + 3 + 2 + 2 * 2, 1e-15);
-    CHECK_CLOSE(bubble.imbalance_s, 11, 1e-15);
+    CHECK_CLOSE(bubble.ring_s, 4 * 2.0 + 2.5 + 2 + 2 * 2, 1e-15);
+    CHECK_CLOSE(bubble.imbalance_s, 11.5, 1e-15);
     CHECK_CLOSE(bubble.dp_wait_s, 20, 1e-15);
     CHECK_CLOSE(sum(&bubble), 3 * 28.0, 1e-15);
     timeline_free(&timeline);

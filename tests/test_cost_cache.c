@@ -45,21 +45,23 @@ TEST(cost_cached__gives_the_computed_cost)
     hand_layers(&settings[1], 5);
     const struct slice slices[] = {{0, 0, 100}, {1, 50, 300}, {2, 50, 301}};
     const struct cost_micro_batch micro_batches[] = {
-        {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
-        {slices + 1, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
-        {slices + 2, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
-        {slices + 2, 1, 7, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
-        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, false},
-        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_SEQUENCE, false},
-        {slices, 2, 0, 1, RECOMPUTE_FULL, SLICE_PER_DOCUMENT, false},
+        {slices, 2, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, 1, false},
+        {slices + 1, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, 1, false},
+        {slices + 2, 1, 0, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, 1, false},
+        {slices + 2, 1, 7, 1, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, 1, false},
+        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_DOCUMENT, 1, false},
+        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PER_SEQUENCE, 1, false},
+        {slices, 2, 0, 1, RECOMPUTE_FULL, SLICE_PER_DOCUMENT, 1, false},
+        {slices, 2, 0, 1, RECOMPUTE_FULL, SLICE_PER_DOCUMENT, 2, false},
+        {slices, 2, 0, 2, RECOMPUTE_NONE, SLICE_PLACED, 2, false},
     };
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 2; i++)
             for (enum pass pass = PASS_FORWARD; pass <= PASS_INPUT; pass++)
-                for (int micro_batch = 0; micro_batch < 7; micro_batch++)
+                for (int micro_batch = 0; micro_batch < 9; micro_batch++)
                     CHECK_TRUE(all_same(&settings[i], pass, &micro_batches[micro_batch]));
-    /* Five of seven micro-batches differ in a rank's tokens: 350, 250, 251, 258, 175. */
-    CHECK_EQUAL(cache.n_costs, 2 * 4 * 5);
+    /* Seven of nine micro-batches differ in a rank's tokens, 350, 250, 251, 258, 175, or nano-batches: 350, 175. */
+    CHECK_EQUAL(cache.n_costs, 2 * 4 * 7);
     cost_cache_free(&cache);
 }
 

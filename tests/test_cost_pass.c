@@ -446,8 +446,8 @@ TEST(split_backward__adds_up_to_the_whole)
             struct cost_setting setting = *hand_setting();
             setting.tensor = tensor;
             setting.tp_overlap = SCENARIO_EXPOSED;
-            struct cost_micro_batch micro_batch = {slices, 2, 100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT,
-                                                   false};
+            struct cost_micro_batch micro_batch = {slices, 2,    100, 1, (enum recompute)recompute, SLICE_PER_DOCUMENT,
+                                                   1,      false};
             struct cost_pass whole = cost_of_pass(&setting, PASS_BACKWARD, &micro_batch);
             struct cost_pass input = cost_of_pass(&setting, PASS_INPUT, &micro_batch);
             struct cost_pass weight = cost_of_pass(&setting, PASS_WEIGHT, &micro_batch);

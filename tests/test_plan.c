@@ -124,22 +124,21 @@ TEST(plan_check__tells_each_breach_of_a_micro_batch)
     plan_free(&plan);
 }
 
-/* On both stages an unshared micro-batch of the pipeline (the third) may exchange attention. One that a group shares
+/* On both stages an unshared micro-batch of the pipeline (the third) may give attention away. One that a group shares
  * may not. */
-TEST(plan_check__lets_a_shared_micro_batch_exchange_nothing)
+TEST(plan_check__lets_a_shared_micro_batch_give_away_nothing)
 {
     struct plan plan;
     struct error err = {0};
     shared(&plan);
-    struct plan_pipeline *pipeline = &plan.phases[0].pipelines[0];
-    plan_add_exchange(pipeline,
-                      (struct plan_exchange){.to_stage = 1, .from_micro_batch = 2, .to_micro_batch = 2, .share = 0.5});
+    plan_add_attention(plan.phases, PASS_FORWARD, BESIDE_ATTENTION);
+    plan_add_block(plan.phases, (struct plan_place){0, 0, 2}, (struct plan_place){0, 1, 2}, 0.5);
     CHECK_TRUE(plan_check(&plan, 3, tokens, &err));
-    pipeline->exchanges[0].from_micro_batch = 0;
-    check_says(&plan, "there is no unshared forward micro-batch 0 on stage 0 to exchange");
-    pipeline->exchanges[0] =
-        (struct plan_exchange){.to_stage = 1, .from_micro_batch = 2, .to_micro_batch = 1, .share = 0.5};
-    check_says(&plan, "there is no unshared forward micro-batch 1 on stage 1 to exchange");
+    plan.phases->blocks[0].from.micro_batch = 0;
+    check_says(&plan, "attention 0 has a block of forward micro-batch 0 that is not valid");
+    plan.phases->blocks[0].from.micro_batch = 2;
+    plan.phases->blocks[0].to.stage = 2;
+    check_says(&plan, "attention 0 has no forward micro-batch 2 on stage 2");
     plan_free(&plan);
 }
 

@@ -473,7 +473,7 @@ class Rules(unittest.TestCase):
     def test_slimpipe_s_stages_share_out_what_runs_together(self):
         n_moves = 0
         for plan, _ in self.each("slimpipe"):
-            for pipeline in plan["phases"][0]["pipelines"]:
+            for number, pipeline in enumerate(plan["phases"][0]["pipelines"]):
                 flop = {name: [sum(end * (end + 1) - begin * (begin + 1) for _, begin, end, _ in unit["slices"])
                                for unit in pipeline[name]] for name in ("forward", "backward")}
                 last = pipeline["order_by_stage"][-1]
@@ -492,8 +492,9 @@ class Rules(unittest.TestCase):
                         if len(loads) > 1:
                             expected += [(name, giver, units[giver], taker, units[taker], share)
                                          for giver, taker, share in moved(loads)]
-                found = [(one["pass"], one["from_stage"], one["from_micro_batch"], one["to_stage"], one["to_micro_batch"], one["share"])
-                         for one in pipeline["exchanges"]]
+                found = [(one["pass"], one["from"]["stage"], one["from"]["micro_batch"], one["to"]["stage"],
+                          one["to"]["micro_batch"], one["share"])
+                         for one in plan["phases"][0]["blocks"] if one["from"]["pipeline"] == number]
                 self.assertEqual([one[:5] for one in found], [one[:5] for one in expected])
                 for one, other in zip(found, expected):
                     self.assertAlmostEqual(one[5], other[5], places=9)

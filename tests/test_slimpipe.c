@@ -60,13 +60,15 @@ TEST(slimpipe__gives_from_the_later_slice_until_both_have_the_mean)
     const struct plan_pipeline *pipeline = plan.phases[0].pipelines;
     CHECK_TEXT(hand_order_text(pipeline, 0), "F0 F1 B0 B1");
     CHECK_TEXT(hand_order_text(pipeline, 1), "F0 F1 B0 B1");
-    CHECK_EQUAL(pipeline->n_exchanges, 2);
-    const struct plan_exchange *first = &pipeline->exchanges[0], *second = &pipeline->exchanges[1];
-    CHECK_TRUE(first->pass == PASS_FORWARD && first->from_stage == 0 && first->from_micro_batch == 1);
-    CHECK_TRUE(first->to_stage == 1 && first->to_micro_batch == 0 && first->exchange_group == 0 &&
-               second->exchange_group == 1);
-    CHECK_TRUE(second->pass == PASS_BACKWARD && second->from_stage == 0 && second->from_micro_batch == 0);
-    CHECK_TRUE(second->to_stage == 1 && second->to_micro_batch == 1);
+    const struct plan_phase *phase = plan.phases;
+    CHECK_TRUE(phase->n_attentions == 2 && phase->n_blocks == 2);
+    const struct plan_block *first = &phase->blocks[0], *second = &phase->blocks[1];
+    CHECK_TRUE(phase->attentions[0].pass == PASS_FORWARD && phase->attentions[1].pass == PASS_BACKWARD);
+    CHECK_TRUE(phase->attentions[0].beside == BESIDE_ATTENTION && phase->attentions[1].first_block == 1);
+    CHECK_TRUE(plan_same_place(first->from, (struct plan_place){0, 0, 1}));
+    CHECK_TRUE(plan_same_place(first->to, (struct plan_place){0, 1, 0}));
+    CHECK_TRUE(plan_same_place(second->from, (struct plan_place){0, 0, 0}));
+    CHECK_TRUE(plan_same_place(second->to, (struct plan_place){0, 1, 1}));
     CHECK_CLOSE(first->share, 1.0 / 3, 1e-3);
     struct dag dag = built(&plan, &hand.setting);
     int32_t n_attention = 0, n_sends = 0;
@@ -105,7 +107,7 @@ TEST(slimpipe__makes_micro_batches_as_long_as_their_tasks)
     for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
         for (int32_t micro_batch = 0; micro_batch < 8; micro_batch++) {
             struct cost_pass cost = dag_pass_cost(pipeline, &hand.setting, pass, micro_batch, 0);
-            double micro_batch_s = micro_batches_pass_s(pipeline, &hand.setting, pass, micro_batch);
+            double micro_batch_s = micro_batches_pass_s(plan.phases, 0, &hand.setting, pass, micro_batch);
             CHECK_CLOSE(micro_batch_s, seconds[pass][micro_batch], 1e-12);
             nominal_s = fmax(nominal_s, cost_pass_s(&cost));
             told_s = fmax(told_s, micro_batch_s);
@@ -150,7 +152,7 @@ TEST(exchange__carries_the_bytes_counted_by_hand)
     struct plan plan;
     plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
     struct dag dag = built(&plan, &hand.setting);
-    double bytes[2] = {0}, share = plan.phases[0].pipelines[0].exchanges[0].share;
+    double bytes[2] = {0}, share = plan.phases[0].blocks[0].share;
     for (int32_t i = 0; i < dag.n_tasks; i++)
         if (dag.tasks[i].kind == DAG_SEND && dag.tasks[i].purpose == DAG_EXCHANGE && dag.tasks[i].pass == PASS_FORWARD)
             bytes[dag.tasks[i].stage] += dag.tasks[i].wire_bytes;
@@ -167,10 +169,10 @@ TEST(exchange__repeats_with_recomputed_attention)
     struct slice slice = {0, 2000, 4000};
     struct cost_micro_batch micro_batch = {.slices = &slice, .n_slices = 1, .context = 1};
     struct cost_setting setting = *hand_setting();
-    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25);
-    struct cost_exchange once = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    struct cost_block forward = cost_of_block(&setting, PASS_FORWARD, &micro_batch, 0.25, 0);
+    struct cost_block once = cost_of_block(&setting, PASS_BACKWARD, &micro_batch, 0.25, 0);
     micro_batch.recompute = RECOMPUTE_FULL;
-    struct cost_exchange again = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    struct cost_block again = cost_of_block(&setting, PASS_BACKWARD, &micro_batch, 0.25, 0);
     CHECK_CLOSE(once.out_bytes, 840 * (4.0 * 64 * 2000 + 8 * 4 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
     CHECK_CLOSE(once.back_bytes, 840 * (2.0 * 64 * 2000 + 0.25 * 4 * 64 * 4000), 1e-12);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes, 1e-12);
@@ -178,10 +180,10 @@ TEST(exchange__repeats_with_recomputed_attention)
     CHECK_EQUAL(again.taker_bytes, once.taker_bytes);
     CHECK_TRUE(forward.n_messages == 840 && once.n_messages == 840 && again.n_messages == 2 * 840);
     hand_recompute_layers(&setting, 210);
-    again = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    again = cost_of_block(&setting, PASS_BACKWARD, &micro_batch, 0.25, 0);
     CHECK_EQUAL(again.n_messages, 840 + 210);
     CHECK_CLOSE(again.out_bytes, once.out_bytes + forward.out_bytes / 4, 1e-12);
-    CHECK_EQUAL(cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25).out_bytes, forward.out_bytes);
+    CHECK_EQUAL(cost_of_block(&setting, PASS_FORWARD, &micro_batch, 0.25, 0).out_bytes, forward.out_bytes);
 }
 
 /* Latent widths are 8 (queries and keys) and 4 (values and output) of 2 heads. Two tokens see 4 keys, a quarter of
@@ -195,8 +197,8 @@ TEST(exchange__returns_latent_outputs_as_wide_as_values)
     setting.model = &hand_latent;
     setting.tensor = 1;
     cost_hold_layers(&setting, 0, 1);
-    struct cost_exchange forward = cost_of_exchange(&setting, PASS_FORWARD, &micro_batch, 0.25);
-    struct cost_exchange backward = cost_of_exchange(&setting, PASS_BACKWARD, &micro_batch, 0.25);
+    struct cost_block forward = cost_of_block(&setting, PASS_FORWARD, &micro_batch, 0.25, 0);
+    struct cost_block backward = cost_of_block(&setting, PASS_BACKWARD, &micro_batch, 0.25, 0);
     CHECK_TRUE(forward.out_bytes == 32 + 24 && forward.back_bytes == 16 + 16);
     CHECK_TRUE(backward.out_bytes == 32 + 16 + 2 * 16 + 24 && backward.back_bytes == 32 + 24);
     CHECK_TRUE(backward.taker_bytes == 104 + 56 && backward.giver_bytes == 56);
@@ -262,7 +264,7 @@ TEST(exchange__holds_messages_while_their_passes_run)
     memory_of(&plan, &dag, &timeline, &hand.setting, false, &quick);
     double share[N_PASSES], back[N_PASSES], out[N_PASSES];
     for (int pass = 0; pass < N_PASSES; pass++)
-        share[pass] = plan.phases[0].pipelines[0].exchanges[pass].share * 4 * 64 * 4000;
+        share[pass] = plan.phases[0].blocks[pass].share * 4 * 64 * 4000;
     out[PASS_FORWARD] = 2.0 * 64 * 2000 + share[PASS_FORWARD];
     back[PASS_FORWARD] = 2.0 * 64 * 2000 + 4.0 * 4 * 2000;
     out[PASS_BACKWARD] = 4.0 * 64 * 2000 + 8.0 * 4 * 2000 + share[PASS_BACKWARD];
@@ -329,6 +331,13 @@ TEST(slimpipe__holds_what_the_header_says)
     }
 }
 
+/* Let the messages of all blocks run beside attention, or before and behind it. */
+static void hide(struct plan *plan, bool beside)
+{
+    for (int32_t i = 0; i < plan->phases->n_attentions; i++)
+        plan->phases->attentions[i].beside = beside ? BESIDE_ATTENTION : BESIDE_NOTHING;
+}
+
 /* SimGrid without contention takes as long as the longest path, with the exchange beside attention and before it. */
 TEST(slimpipe__takes_as_long_in_both_engines)
 {
@@ -338,7 +347,7 @@ TEST(slimpipe__takes_as_long_in_both_engines)
         struct plan plan;
         plan_of(&hand, 4, 3, 4000, "slices: 4", &plan);
         hand.setting.platform = &platform;
-        hand.setting.cp_overlap = beside;
+        hide(&plan, beside);
         struct dag dag = built(&plan, &hand.setting);
         hand_engines_agree(&dag, &platform);
         dag_free(&dag);
@@ -368,7 +377,7 @@ TEST(slimpipe__takes_as_long_with_every_tensor_rank)
         struct plan plan;
         plan_of(&hand, 4, 3, 4000, "slices: 4", &plan);
         hand.setting.tp_overlap = SCENARIO_EXPOSED;
-        hand.setting.cp_overlap = beside;
+        hide(&plan, beside);
         plan.phases[0].pipelines[0].layout.tensor = 2;
         plan.phases[0].pipelines[0].layout.stage_stride = 2;
         struct bubble one = bubble_with(&plan, &hand.setting, false), all = bubble_with(&plan, &hand.setting, true);
@@ -385,23 +394,23 @@ TEST(slimpipe__takes_as_long_with_every_tensor_rank)
     }
 }
 
-TEST(plan_check__tells_breaches_of_exchanges)
+TEST(plan_check__tells_breaches_of_blocks)
 {
     struct hand_request hand;
     struct plan plan;
     struct error err = {0};
     plan_of(&hand, 2, 1, 4000, "slices: 2", &plan);
-    struct plan_exchange *exchange = plan.phases[0].pipelines[0].exchanges, whole = *exchange;
-    exchange->share = 1.5;
+    struct plan_block *block = plan.phases[0].blocks, whole = *block;
+    block->share = 1.5;
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
     CHECK_CONTAINS(err.text, "forward micro-batch 1 on stage 0 gives away 1.5 of its attention");
-    *exchange = whole;
-    exchange->to_micro_batch = 7;
+    *block = whole;
+    block->to.micro_batch = 7;
     err = (struct error){0};
     CHECK_TRUE(!plan_check(&plan, 1, hand.batch.tokens, &err));
-    CHECK_CONTAINS(err.text, "there is no unshared forward micro-batch 7 on stage 1");
-    *exchange = whole;
-    exchange->to_micro_batch = 1; /* F1 on stage 1 runs after F1 on stage 0 */
+    CHECK_CONTAINS(err.text, "attention 0 has no forward micro-batch 7 on stage 1");
+    *block = whole;
+    block->to.micro_batch = 1; /* F1 on stage 1 runs after F1 on stage 0 */
     struct dag dag;
     err = (struct error){0};
     CHECK_TRUE(!dag_build(&plan, &hand.setting, (struct dag_options){0}, &dag, &err));

@@ -121,12 +121,8 @@ TEST(traffic__counts_exchanged_attention_both_ways)
 {
     struct plan plan;
     hand_uniform(&plan, 2, 2, 16);
-    plan_add_exchange(&plan.phases[0].pipelines[0], (struct plan_exchange){.pass = PASS_FORWARD,
-                                                                           .from_stage = 0,
-                                                                           .from_micro_batch = 1,
-                                                                           .to_stage = 1,
-                                                                           .to_micro_batch = 0,
-                                                                           .share = 0.25});
+    plan_add_attention(plan.phases, PASS_FORWARD, BESIDE_ATTENTION);
+    plan_add_block(plan.phases, (struct plan_place){0, 0, 1}, (struct plan_place){0, 1, 0}, 0.25);
     int32_t layers = LAYERS / 2;
     double out = 16 * 2 * HIDDEN + 0.25 * 16 * 4 * HIDDEN, back = 16 * 2 * HIDDEN + 16 * 4 * 4;
     CHECK_CLOSE(traffic(&plan, hand_setting()).bytes[TRAFFIC_EXCHANGE], layers * (out + back), 1e-14);

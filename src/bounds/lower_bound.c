@@ -232,11 +232,10 @@ static double pipeline_s(const struct plan_pipeline *pipeline, const struct lowe
     return end_s;
 }
 
-/* Return whether a walk of the steps bounds a pipeline: passes are whole, and each stage computes its own attention. */
+/* Return whether a walk of the steps bounds a pipeline, whose passes must be whole. */
 static bool can_walk(const struct plan_pipeline *pipeline)
 {
-    return pipeline->partition[PASS_FORWARD].n_micro_batches > 0 && !pipeline->splits_backward &&
-           pipeline->n_exchanges == 0;
+    return pipeline->partition[PASS_FORWARD].n_micro_batches > 0 && !pipeline->splits_backward;
 }
 
 static int32_t n_pipelines(const struct plan *plan)
@@ -255,7 +254,7 @@ struct lower_bound_price *lower_bound_prices(const struct plan *plan, const stru
     for (int32_t i = 0; i < plan->n_phases; i++) {
         const struct plan_phase *phase = &plan->phases[i];
         for (int32_t k = 0; k < phase->n_pipelines && within; k++, next++)
-            if (can_walk(&phase->pipelines[k]) && !repeats(phase, k) &&
+            if (phase->n_attentions == 0 && can_walk(&phase->pipelines[k]) && !repeats(phase, k) &&
                 !(k > 0 && dag_same_passes(&phase->pipelines[k], &phase->pipelines[k - 1])))
                 within = price_pipeline(&phase->pipelines[k], setting, limit, next);
     }

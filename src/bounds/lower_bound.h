@@ -18,7 +18,7 @@
  * 5. A pass waits for the copies out of plan_waits_for_copies.
  *
  * All of these are tasks and edges of the plan's graph (dag/dag.h). The graph has more, so its longest path is never
- * shorter. Pipelines that split backwards or exchange attention have no bound. Copies are left out
+ * shorter. Pipelines that split backwards, and phases with blocks, have no bound. Copies are left out
  * with a table of offload. They are also left out if backward micro-batches differ from forward ones.
  */
 double lower_bound_s(const struct plan *plan, const struct cost_setting *setting);

@@ -18,7 +18,7 @@ const char *const memory_class_name[MEMORY_N_CLASSES] = {"states",    "activatio
 struct chunk {
     int32_t number;                                                /* -1: none yet */
     const struct memory_micro_batch *micro_batches[N_STEP_PASSES]; /* of each pass */
-    const double *exchanged[N_STEP_PASSES];                        /* NULL: no attention is exchanged */
+    const double *exchanged[N_STEP_PASSES];                        /* NULL: no attention goes by blocks */
     const double *offloaded[N_STEP_PASSES];                        /* NULL: no copy moves memory */
 };
 
@@ -45,7 +45,7 @@ static void open_pipes(struct memory_walk *walk)
         for (int32_t i = 0; i < plan->phases[phase].n_pipelines; i++) {
             int32_t pipe = dag->first_pipe[phase] + i;
             if (dag->pipes[pipe].representative == pipe)
-                walk->pipes[pipe] = memory_pipe_of(&plan->phases[phase].pipelines[i], walk->setting, &dag->pipes[pipe]);
+                walk->pipes[pipe] = memory_pipe_of(&plan->phases[phase], i, walk->setting, &dag->pipes[pipe]);
         }
 }
 
@@ -119,7 +119,7 @@ WALK_INLINE void record(struct memory_walk *walk, struct live_bytes *live, doubl
 struct pass_bytes {
     enum pass pass;
     bool splits;      /* PASS_WEIGHT may follow */
-    double exchanged; /* buffers of exchanged attention */
+    double exchanged; /* buffers of attention by blocks */
     double offloaded; /* that the forward sends to the host, that the backward has back in a buffer */
     const struct memory_micro_batch *micro_batch;
 };
@@ -342,33 +342,41 @@ WALK_INLINE void close_rank(const struct memory_walk *walk, const struct live_by
         memory->at_peak[walk->dag_rank][k] = live->peak[k];
 }
 
-/* Return the first pass of the current rank. Re-sharding comes before it on the stream, and moves no memory. */
-static int32_t first_pass(const struct memory_walk *walk)
+/* Return the first task from `task` on that is no re-sharding and no attention for other stages: their memory is left
+ * out. */
+static int32_t next_pass(const struct dag *dag, int32_t task)
 {
-    const struct dag *dag = walk->dag;
-    int32_t task = memory_first_of(dag, walk->dag_rank, DAG_STREAM_COMPUTE);
-    while (task >= 0 && dag->tasks[task].purpose == DAG_RESHARD)
+    while (task >= 0 && (dag->tasks[task].purpose == DAG_RESHARD ||
+                         (dag->tasks[task].kind == DAG_ATTENTION && dag->tasks[task].micro_batch < 0)))
         task = dag->stream_next[task];
     return task;
+}
+
+/* Return the first pass of the current rank. */
+static int32_t first_pass(const struct memory_walk *walk)
+{
+    return next_pass(walk->dag, memory_first_of(walk->dag, walk->dag_rank, DAG_STREAM_COMPUTE));
 }
 
 /* Return the ATTENTION that continues the pass of a COMPUTE, -1: the pass ends with the COMPUTE. */
 static int32_t attention_after(const struct dag *dag, int32_t task)
 {
     int32_t next = dag->stream_next[task];
-    return next >= 0 && dag->tasks[next].kind == DAG_ATTENTION ? next : -1;
+    bool continues = next >= 0 && dag->tasks[next].kind == DAG_ATTENTION && dag->tasks[next].micro_batch >= 0;
+    return continues ? next : -1;
 }
 
 /*
  * Walk all events of a rank in order of time. The passes on the compute stream are the stage's steps, in their order.
- * If plain, no pass has several tasks, is split or exchanges attention, and the compiler leaves out code for these.
+ * If plain, no pass has several tasks, is split or has blocks, and the compiler leaves out code for these.
  */
 WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail, bool plain)
 {
     const struct dag *dag = walk->dag;
     const struct plan_pipeline *plan = walk->pipe->plan;
     const bool attends = !plain && walk->pipe->attends, splits = !plain && plan->splits_backward,
-               exchanges = !plain && plan->n_exchanges > 0, frees = !plain && cost_frees_gradients(walk->setting);
+               exchanges = !plain && walk->pipe->exchanged[0] != NULL,
+               frees = !plain && cost_frees_gradients(walk->setting);
     const double *start_s = walk->timeline->start_s, *finish_s = walk->timeline->finish_s;
     struct live_bytes live = {0};
     struct chunk chunk = {.number = -1};
@@ -396,7 +404,7 @@ WALK_INLINE void walk_tasks(struct memory_walk *walk, enum memory_detail detail,
             record_freed(walk, &live, finish_s[task], detail);
         else
             record(walk, &live, finish_s[task], detail); /* a split backward keeps inputs for PASS_WEIGHT */
-        task = dag->stream_next[task];
+        task = attends ? next_pass(dag, dag->stream_next[task]) : dag->stream_next[task];
     }
     if (frees)
         end_growth(walk, task, &live, detail);
@@ -412,7 +420,7 @@ static void walk_steps(struct memory_walk *walk, int32_t stage)
     struct live_bytes live = {0};
     struct chunk chunk = {.number = -1};
     const struct plan_pipeline *plan = walk->pipe->plan;
-    const bool exchanges = plan->n_exchanges > 0, frees = cost_frees_gradients(walk->setting);
+    const bool exchanges = walk->pipe->exchanged[0] != NULL, frees = cost_frees_gradients(walk->setting);
     struct window window = {0};
     const double buffers = buffer_bytes(walk);
     open_rank(walk, &live, DETAIL_PEAKS);
@@ -451,8 +459,7 @@ static void start_rank(struct memory_walk *walk, int32_t dag_rank)
 WALK_INLINE void resolve_tasks(struct memory_walk *walk, enum memory_detail detail)
 {
     const struct plan_pipeline *plan = walk->pipe->plan;
-    if (detail == DETAIL_EVENTS || walk->pipe->attends || plan->splits_backward || plan->n_exchanges > 0 ||
-        cost_frees_gradients(walk->setting))
+    if (detail == DETAIL_EVENTS || walk->pipe->attends || plan->splits_backward || cost_frees_gradients(walk->setting))
         walk_tasks(walk, detail, false);
     else
         walk_tasks(walk, DETAIL_SUMS, true);

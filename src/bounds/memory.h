@@ -20,7 +20,7 @@ enum memory_class {
     MEMORY_KV_GRADIENTS, /* of the prefix, while a sliced sample's backward is open */
     /* of the layer or the head that runs; zero2 and zero3: with tensors that are whole at that time */
     MEMORY_WORKSPACE,
-    MEMORY_COMMUNICATION, /* buffers of exchanged attention (cost_exchange) */
+    MEMORY_COMMUNICATION, /* buffers of attention by blocks (cost_block) */
     MEMORY_LIBRARIES,     /* device.workspace_bytes: memory that libraries keep once they have run */
     MEMORY_N_CLASSES
 };
@@ -67,7 +67,7 @@ struct memory {
  * tokens.
  * 3. KV_GRADIENTS of a sample's prefix last from the start of its first backward slice. Gradients of an earlier slice
  *    go when its backward ends.
- * 4. WORKSPACE, and buffers of an exchange, last as long as a pass on the compute stream.
+ * 4. WORKSPACE, and buffers of blocks, last as long as a pass on the compute stream.
  * 5. Offloaded activations go when a pass has waited for their copy out (plan_waits_for_copies). They come back into
  * two buffers of the rank, which take turns. From its first pass to its last both are as large as its largest copy. The
  *    host holds activations from the start of the copy out to the end of the copy in. If a micro-batch streams

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "bounds/stage_memory.h"
 #include "cost/activation.h"
-#include "cost/context.h"
 #include "cost/states.h"
 
 /* Bytes of a micro-batch at the ends of the pipeline, in addition to memory_micro_batch. */
@@ -198,24 +197,30 @@ static void add_offloaded(const struct opening *opening)
     }
 }
 
-/* Add up the buffers of exchanges, one layer's messages on both stages. */
-static void open_exchanges(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                           struct memory_pipe *pipe)
+/* Add up the buffers of blocks, one layer's messages on both ranks. A stage that runs no pass has none. */
+static void open_blocks(const struct plan_phase *phase, int32_t number, const struct cost_setting *setting,
+                        struct memory_pipe *pipe)
 {
-    for (int pass = 0; pipeline->n_exchanges > 0 && pass < N_PASSES; pass++)
+    const struct plan_pipeline *pipeline = pipe->plan;
+    for (int pass = 0; phase->n_attentions > 0 && pass < N_PASSES; pass++)
         pipe->exchanged[pass] =
             check_calloc((size_t)pipeline->partition[pass].n_micro_batches * (size_t)pipeline->layout.stages,
                          sizeof *pipe->exchanged[pass]);
-    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &pipeline->exchanges[i];
-        double *exchanged = pipe->exchanged[exchange->pass];
-        int32_t n_micro_batches = pipeline->partition[exchange->pass].n_micro_batches;
-        struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, exchange->from_stage);
-        struct cost_micro_batch micro_batch = dag_micro_batch(pipeline, exchange->pass, exchange->from_micro_batch);
-        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &micro_batch, exchange->share);
-        exchanged[exchange->from_stage * n_micro_batches + exchange->from_micro_batch] += cost.giver_bytes;
-        exchanged[exchange->to_stage * n_micro_batches + exchange->to_micro_batch] += cost.taker_bytes;
-    }
+    for (int32_t i = 0; i < phase->n_attentions; i++)
+        for (int32_t k = 0; k < phase->attentions[i].n_blocks; k++) {
+            enum pass pass = phase->attentions[i].pass;
+            const struct plan_block *block = &phase->blocks[phase->attentions[i].first_block + k];
+            const struct plan_place *from = &block->from, *to = &block->to;
+            bool gives = from->pipeline == number, takes = to->pipeline == number && to->micro_batch >= 0;
+            if (plan_same_place(*from, *to) || (!gives && !takes))
+                continue;
+            struct cost_block cost = dag_block_cost(phase, pass, block, setting);
+            int32_t n = pipeline->partition[pass].n_micro_batches;
+            if (gives)
+                pipe->exchanged[pass][from->stage * n + from->micro_batch] += cost.giver_bytes;
+            if (takes)
+                pipe->exchanged[pass][to->stage * n + to->micro_batch] += cost.taker_bytes;
+        }
 }
 
 /* Find the kinds with the same layers. */
@@ -318,10 +323,10 @@ static void add_ends(const struct opening *opening, int32_t kind)
     }
 }
 
-/* Return whether attention is a task of its stage_setting, which only context parallelism and exchanges cause. */
-static bool attends(const struct plan_pipeline *pipeline)
+/* Return whether attention is a task of its own, which only context parallelism and blocks cause. */
+static bool attends(const struct plan_phase *phase, const struct plan_pipeline *pipeline)
 {
-    bool any = pipeline->n_exchanges > 0;
+    bool any = phase->n_attentions > 0;
     for (int pass = 0; pass < N_PASSES; pass++)
         for (int32_t micro_batch = 0; micro_batch < pipeline->partition[pass].n_micro_batches; micro_batch++)
             any = any || pipeline->partition[pass].micro_batches[micro_batch].context > 1;
@@ -346,10 +351,11 @@ static void open_all_layers(struct opening opening, const struct cost_setting *s
     }
 }
 
-struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+struct memory_pipe memory_pipe_of(const struct plan_phase *phase, int32_t number, const struct cost_setting *setting,
                                   const struct dag_pipe *of)
 {
-    struct memory_pipe pipe = {.plan = pipeline, .kinds = &of->kinds, .attends = attends(pipeline)};
+    const struct plan_pipeline *pipeline = &phase->pipelines[number];
+    struct memory_pipe pipe = {.plan = pipeline, .kinds = &of->kinds, .attends = attends(phase, pipeline)};
     struct opening opening = {.pipe = &pipe, .relations = &of->relations};
     size_t n_virtual = (size_t)(pipeline->layout.stages * pipeline->layout.chunks);
     for (int pass = 0; pass < N_PASSES; pass++) {
@@ -374,7 +380,7 @@ struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const st
         add_ends(&opening, kind);
     free(opening.ends[PASS_FORWARD]);
     free(opening.ends[PASS_BACKWARD]);
-    open_exchanges(pipeline, setting, &pipe);
+    open_blocks(phase, number, setting, &pipe);
     return pipe;
 }
 

@@ -43,7 +43,7 @@ struct memory_pipe {
      * stream; NULL: nothing is offloaded
      */
     double *offloaded[N_PASSES]; /* [virtual stage x micro-batches + micro-batch] */
-    /* [virtual stage x micro-batches + micro-batch] buffers of exchanged attention; NULL: none is exchanged */
+    /* [virtual stage x micro-batches + micro-batch] buffers of attention by blocks; NULL: there are none */
     double *exchanged[N_PASSES];
 };
 
@@ -61,8 +61,9 @@ static inline struct memory_growth *memory_pipe_growth(const struct memory_pipe 
     return &pipe->growth[kind * pipe->plan->partition[PASS_BACKWARD].n_micro_batches + micro_batch];
 }
 
-/** @param of  the pipeline in the graph; it and the plan are borrowed */
-struct memory_pipe memory_pipe_of(const struct plan_pipeline *pipeline, const struct cost_setting *setting,
+/** @param number  of the pipeline in its phase
+ * @param of      the pipeline in the graph; it and the plan are borrowed */
+struct memory_pipe memory_pipe_of(const struct plan_phase *phase, int32_t number, const struct cost_setting *setting,
                                   const struct dag_pipe *of);
 
 void memory_pipe_free(struct memory_pipe *pipe);

@@ -14,7 +14,7 @@ enum path_class {
     PATH_TENSOR,        /* exposed tensor-parallel collectives */
     PATH_SHARDS,        /* exposed collectives of zero2 and zero3 inside passes */
     PATH_EXPERTS,       /* tokens to experts and back */
-    PATH_CONTEXT,       /* context parallelism, and attention's exchange between stages */
+    PATH_CONTEXT,       /* context parallelism, and attention by blocks */
     PATH_BOUNDARY,
     PATH_HOST, /* copies to and from the host */
     PATH_GRADIENTS,

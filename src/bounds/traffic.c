@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "bounds/traffic.h"
 
-#include "cost/context.h"
 #include "cost/states.h"
 
 /* One pipeline of the plan. */
@@ -55,15 +54,17 @@ static void add_passes(const struct source *source, struct traffic *traffic)
             }
 }
 
-static void add_exchanges(const struct source *source, struct traffic *traffic)
+/* Add the messages of attention by blocks. */
+static void add_blocks(const struct plan_phase *phase, const struct cost_setting *setting, struct traffic *traffic)
 {
-    for (int32_t i = 0; i < source->plan->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &source->plan->exchanges[i];
-        struct cost_setting stage_setting = dag_setting(source->setting, &source->plan->layout, exchange->from_stage);
-        struct cost_micro_batch micro_batch = dag_micro_batch(source->plan, exchange->pass, exchange->from_micro_batch);
-        struct cost_exchange cost = cost_of_exchange(&stage_setting, exchange->pass, &micro_batch, exchange->share);
-        traffic->bytes[TRAFFIC_EXCHANGE] += source->ranks * (cost.out_bytes + cost.back_bytes);
-    }
+    for (int32_t i = 0; i < phase->n_attentions; i++)
+        for (int32_t k = 0; k < phase->attentions[i].n_blocks; k++) {
+            const struct plan_block *block = &phase->blocks[phase->attentions[i].first_block + k];
+            struct cost_block cost = dag_block_cost(phase, phase->attentions[i].pass, block, setting);
+            if (!plan_same_place(block->from, block->to))
+                traffic->bytes[TRAFFIC_EXCHANGE] +=
+                    phase->pipelines[block->from.pipeline].layout.tensor * (cost.out_bytes + cost.back_bytes);
+        }
 }
 
 /* Return the bytes that are sent to reduce gradients of parameters, and to gather parameters. n_ranks hold them, and
@@ -132,10 +133,10 @@ struct traffic traffic_of(const struct plan *plan, const struct dag *dag, const 
             struct source source = {pipeline, &dag->pipes[dag->pipes[dag->first_pipe[i] + j].representative], setting,
                                     (double)pipeline->layout.tensor * pipeline->layout.context};
             add_passes(&source, &traffic);
-            add_exchanges(&source, &traffic);
             if (i == plan->n_phases - 1)
                 add_sync(&source, places_of_stage(phase), &traffic);
         }
+        add_blocks(phase, setting, &traffic);
         for (int32_t j = 0; j < phase->n_reshards; j++)
             if (phase->reshards[j].from_rank != phase->reshards[j].to_rank)
                 traffic.bytes[TRAFFIC_RESHARD] += phase->reshards[j].bytes;

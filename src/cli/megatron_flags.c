@@ -121,7 +121,7 @@ static void say_experts(const struct point_view *view, FILE *file)
 
 /** Features of a plan that no flag of Megatron-LM has, and its micro-batches. */
 struct found {
-    bool unequal_layouts, slices, asymmetric, shared, contexts, exchanges, mixed_recompute, offload, packed, filled,
+    bool unequal_layouts, slices, asymmetric, shared, contexts, blocks, mixed_recompute, offload, packed, filled,
         unequal;
     const char *scheduler;   /* the public one that makes such plans (--sequence-packing-scheduler); NULL: none does */
     int64_t rank_tokens;     /* most tokens of a rank in a forward micro-batch */
@@ -165,7 +165,6 @@ static void find_in_pipeline(const struct point_view *view, const struct plan_pi
                              pipeline->layout.context != plan->cp || pipeline->layout.stages != plan->pp;
     found->asymmetric = found->asymmetric || (pipeline->features & PLAN_ASYMMETRIC) != 0 ||
                         pipeline->partition[PASS_BACKWARD].n_micro_batches != n_micro_batches;
-    found->exchanges = found->exchanges || pipeline->n_exchanges > 0;
     found->unequal = found->unequal || (found->n_micro_batches > 0 && n_micro_batches != found->n_micro_batches);
     found->n_micro_batches = n_micro_batches > found->n_micro_batches ? n_micro_batches : found->n_micro_batches;
     for (int32_t i = 0; i < n_micro_batches; i++)
@@ -186,9 +185,11 @@ static const char *scheduler_of(const struct point_view *view)
 static struct found find_all(const struct point_view *view)
 {
     struct found found = {.unequal_layouts = view->plan->n_phases > 1, .scheduler = scheduler_of(view)};
-    for (int32_t i = 0; i < view->plan->n_phases; i++)
+    for (int32_t i = 0; i < view->plan->n_phases; i++) {
+        found.blocks = found.blocks || view->plan->phases[i].n_attentions > 0;
         for (int32_t j = 0; j < view->plan->phases[i].n_pipelines; j++)
             find_in_pipeline(view, &view->plan->phases[i].pipelines[j], &found);
+    }
     return found;
 }
 
@@ -208,7 +209,7 @@ static void print_limits(const struct point_view *view, const struct found *foun
     say_if(file, found->contexts && !dynamic,
            "Micro-batches have other context-parallel degrees than plan.cp, and Megatron-LM has "
            "one degree.");
-    say_if(file, found->exchanges, "Stages exchange attention, which Megatron-LM cannot do.");
+    say_if(file, found->blocks, "Ranks compute attention for each other, which Megatron-LM cannot do.");
     say_if(file, found->mixed_recompute,
            "Some micro-batches recompute in another manner than plan.recompute, which "
            "Megatron-LM cannot do.");

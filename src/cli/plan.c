@@ -19,7 +19,7 @@ struct arguments {
 };
 
 static const char pass_letter[N_STEP_PASSES] = {'F', 'B', 'W'};
-static const char *const sharding_name[] = {"per-document", "per-sequence"}; /* over context ranks */
+static const char *const sharding_name[] = {"per-document", "per-sequence", "placed"}; /* over context ranks */
 
 /** Return the offloaded shares of a forward micro-batch by virtual stage. A backward micro-batch has none. */
 static json_t *json_of_offload(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch)
@@ -87,20 +87,30 @@ static json_t *json_of_order(const struct plan_pipeline *pipeline, int32_t stage
     return order;
 }
 
-/** Return the attention that another stage computes: for each exchange group the sending and receiving micro-batches.
- */
-static json_t *json_of_exchanges(const struct plan_pipeline *pipeline)
+static json_t *json_of_place(struct plan_place place)
 {
-    json_t *exchanges = json_array();
-    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &pipeline->exchanges[i];
-        json_array_append_new(exchanges,
-                              json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:f}", "pass", pass_name[exchange->pass], "set",
-                                        exchange->exchange_group, "from_stage", exchange->from_stage,
-                                        "from_micro_batch", exchange->from_micro_batch, "to_stage", exchange->to_stage,
-                                        "to_micro_batch", exchange->to_micro_batch, "share", exchange->share));
-    }
-    return exchanges;
+    return json_pack("{s:i, s:i, s:i}", "pipeline", place.pipeline, "stage", place.stage, "micro_batch",
+                     place.micro_batch);
+}
+
+/** Return the blocks of attention of a phase. The passes of a set run together. */
+static json_t *json_of_blocks(const struct plan_phase *phase)
+{
+    json_t *blocks = json_array();
+    for (int32_t set = 0; set < phase->n_attentions; set++)
+        for (int32_t i = 0; i < phase->attentions[set].n_blocks; i++) {
+            const struct plan_block *block = &phase->blocks[phase->attentions[set].first_block + i];
+            json_t *slices = json_array();
+            for (int32_t k = 0; k < block->n_slices; k++) {
+                struct slice slice = phase->block_slices[block->first_slice + k];
+                json_array_append_new(slices, json_pack("[iii]", slice.sample, slice.begin, slice.end));
+            }
+            json_array_append_new(blocks, json_pack("{s:s, s:i, s:o, s:o, s:f, s:I, s:o}", "pass",
+                                                    pass_name[phase->attentions[set].pass], "set", set, "from",
+                                                    json_of_place(block->from), "to", json_of_place(block->to), "share",
+                                                    block->share, "keys", (json_int_t)block->keys, "slices", slices));
+        }
+    return blocks;
 }
 
 static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const struct plan_phase *phase)
@@ -111,12 +121,11 @@ static json_t *json_of_pipeline(const struct plan_pipeline *pipeline, const stru
         json_array_append_new(need, json_integer(pipeline->need[i]));
     for (int32_t stage = 0; stage < layout->stages; stage++)
         json_array_append_new(orders, json_of_order(pipeline, stage));
-    return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
+    return json_pack("{s:{s:i, s:i, s:i, s:i, s:i}, s:o, s:o, s:o, s:o}", "layout", "tp", layout->tensor, "cp",
                      layout->context, "pp", layout->stages, "first_rank", layout->first_rank, "stage_stride",
                      layout->stage_stride, pass_name[PASS_FORWARD],
                      json_of_micro_batches(pipeline, PASS_FORWARD, phase), pass_name[PASS_BACKWARD],
-                     json_of_micro_batches(pipeline, PASS_BACKWARD, phase), "need", need, "order_by_stage", orders,
-                     "exchanges", json_of_exchanges(pipeline));
+                     json_of_micro_batches(pipeline, PASS_BACKWARD, phase), "need", need, "order_by_stage", orders);
 }
 
 static json_t *json_of_plan(const struct plan *plan, const struct point_system *system, const struct batch *batch)
@@ -126,7 +135,8 @@ static json_t *json_of_plan(const struct plan *plan, const struct point_system *
         json_t *pipelines = json_array();
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             json_array_append_new(pipelines, json_of_pipeline(&plan->phases[i].pipelines[j], &plan->phases[i]));
-        json_array_append_new(phases, json_pack("{s:o}", "pipelines", pipelines));
+        json_array_append_new(
+            phases, json_pack("{s:o, s:o}", "pipelines", pipelines, "blocks", json_of_blocks(&plan->phases[i])));
     }
     for (int32_t i = 0; i < batch->n_samples; i++)
         json_array_append_new(samples,

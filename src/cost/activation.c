@@ -167,7 +167,7 @@ double cost_workspace_of_tokens(const struct cost_workspace *each, double tokens
 double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass,
                               const struct cost_micro_batch *micro_batch)
 {
-    if (setting->cp_type != SCENARIO_ALL_GATHER || micro_batch->context == 1)
+    if (setting->cp_type != SCENARIO_ALL_GATHER || micro_batch->context == 1 || micro_batch->sharding == SLICE_PLACED)
         return 0;
     return (pass == PASS_FORWARD ? 1 : 2) * cost_prefix_tokens(micro_batch) * layer_most(setting, kv_bytes);
 }

@@ -461,13 +461,20 @@ void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enu
                            const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels)
 {
     int32_t first = kernels->n;
-    add_share(setting, kind, pass, micro_batch, kernels);
-    if (!setting->balanced_context || micro_batch->context == 1)
-        return;
     struct cost_micro_batch whole = *micro_batch;
-    struct cost_kernels alone;
     whole.context = 1;
     whole.sharding = SLICE_PER_DOCUMENT;
+    bool placed = micro_batch->sharding == SLICE_PLACED;
+    add_share(setting, kind, pass, placed ? &whole : micro_batch, kernels);
+    for (int32_t i = first; placed && i < kernels->n; i++) {
+        kernels->kernel[i].flop /= micro_batch->context;
+        kernels->kernel[i].bytes /= micro_batch->context;
+        kernels->kernel[i].seconds /= micro_batch->context;
+        kernels->kernel[i].extrapolated_s /= micro_batch->context;
+    }
+    if (!setting->balanced_context || micro_batch->context == 1)
+        return;
+    struct cost_kernels alone;
     alone.n = 0;
     add_share(setting, kind, pass, &whole, &alone);
     double even = fmin(1, seconds_of(&alone, 0) / micro_batch->context / seconds_of(kernels, first)); /* 1 for NaN */

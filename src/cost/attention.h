@@ -40,7 +40,8 @@ static inline double attention_twice_keys(int64_t window, int64_t begin, int64_t
  * 7. unfused has batched GEMMs for each slice, softmax, and dropout if the model has it. They cover all scores: the
  *    causal half and keys before a window are masked but computed. With CP every block of the ring is one such list. It
  * moves nothing beside the blocks.
- * 8. With balanced_context each of c ranks takes 1/c of the time on one rank alone, but never longer than otherwise.
+ * 8. SLICE_PLACED takes 1/c of the time on one rank alone.
+ * 9. With balanced_context each of c ranks takes 1/c of the time on one rank alone, but never longer than otherwise.
  *
  * docs/model.md, Attention kernels, has derivations, bytes and sources.
  */

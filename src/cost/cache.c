@@ -22,10 +22,10 @@ static struct cost_known *cost_at(const struct cost_cache *cache, int32_t index)
     return &cache->costs[index / BLOCK_COSTS][index % BLOCK_COSTS];
 }
 
-/** Return the number of a pass. A pass that makes the first gradients has its own. */
+/** Return the number of a pass. A pass that makes the first gradients has its own, and each number of nano-batches. */
 static int32_t pass_of(enum pass pass, const struct cost_micro_batch *micro_batch)
 {
-    return (int32_t)pass + (micro_batch->first ? N_COST_PASSES : 0);
+    return (int32_t)pass + (2 * (cost_parts(micro_batch) - 1) + micro_batch->first) * N_COST_PASSES;
 }
 
 static uint64_t hash_of(int32_t key, int32_t pass, double tokens)
@@ -162,7 +162,7 @@ static void compute(const struct cost_setting *setting, const struct layer *laye
                     const struct cost_micro_batch *micro_batch, unsigned components, struct cost_pass *costs)
 {
     if (components & 1U << COST_LAYERS)
-        costs[COST_LAYERS] = cost_of_tokens(setting, layer, pass, cost_micro_batch_tokens(micro_batch));
+        costs[COST_LAYERS] = cost_of_tokens(setting, layer, pass, micro_batch);
     if (components & 1U << COST_EMBEDDING)
         costs[COST_EMBEDDING] = cost_of_embedding(setting, pass, micro_batch);
     if (components & 1U << COST_HEAD)

@@ -82,7 +82,7 @@ static void add_ulysses(struct cost_pass *cost, const struct cost_setting *setti
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
                        const struct cost_micro_batch *micro_batch, struct cost_pass *cost)
 {
-    if (micro_batch->context == 1 || setting->balanced_context)
+    if (micro_batch->context == 1 || micro_batch->sharding == SLICE_PLACED || setting->balanced_context)
         return;
     double bytes = cost_prefix_tokens(micro_batch) * cost_kv_bytes(setting, run->kind);
     if (scenario_is_ring(setting->cp_type))
@@ -91,50 +91,4 @@ void context_of_layers(const struct cost_setting *setting, const struct cost_run
         add_gather(cost, setting, run->n, pass, bytes, micro_batch->context);
     else
         add_ulysses(cost, setting, run, cost_micro_batch_tokens(micro_batch), micro_batch->context);
-}
-
-/** Return the exchange of one layer without recomputation. */
-static struct cost_exchange exchange_of_layer(const struct cost_setting *setting, int32_t kind, enum pass pass,
-                                              const struct cost_micro_batch *micro_batch, double share)
-{
-    double tokens = 0, keys = 0, tp = setting->tensor, element = cost_precisions(setting).wire;
-    for (int32_t i = 0; i < micro_batch->n_slices; i++) {
-        tokens += slice_tokens(micro_batch->slices[i]);
-        int64_t begin = micro_batch->slices[i].begin, window = setting->model->kinds[kind].window;
-        int64_t unseen = window > 0 && begin >= window ? begin + 1 - window : 0;
-        keys += (double)(micro_batch->slices[i].end - unseen);
-    }
-    double moved = share * keys * cost_kv_bytes(setting, kind);
-    double queries = tokens * element * (double)model_query_width(setting->model, kind) / tp;
-    double outputs = tokens * element * (double)model_output_width(setting->model, kind) / tp;
-    double sums = tokens * precision_bytes(PRECISION_FP32) * (double)setting->model->kinds[kind].heads / tp;
-    if (pass == PASS_FORWARD)
-        return (struct cost_exchange){.out_bytes = queries + moved, .back_bytes = outputs + sums};
-    return (struct cost_exchange){.out_bytes = queries + outputs + 2 * sums + moved, .back_bytes = queries + moved};
-}
-
-/** Return the number of a run's layers whose attention a backward computes again. */
-static int32_t layers_again(const struct cost_run *run, enum recompute recompute)
-{
-    if (recompute == RECOMPUTE_FULL)
-        return run->again;
-    return recompute & RECOMPUTE_ATTENTION_CORE ? run->n : 0;
-}
-
-struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass,
-                                      const struct cost_micro_batch *micro_batch, double share)
-{
-    struct cost_exchange all = {0};
-    for (int32_t i = 0; i < setting->n_runs; i++) {
-        const struct cost_run *run = &setting->runs[i];
-        struct cost_exchange layer = exchange_of_layer(setting, run->kind, pass, micro_batch, share);
-        struct cost_exchange again = exchange_of_layer(setting, run->kind, PASS_FORWARD, micro_batch, share);
-        int32_t n = pass != PASS_FORWARD ? layers_again(run, micro_batch->recompute) : 0;
-        all.out_bytes += run->n * layer.out_bytes + n * again.out_bytes;
-        all.back_bytes += run->n * layer.back_bytes + n * again.back_bytes;
-        all.n_messages += run->n + n;
-        all.taker_bytes = fmax(all.taker_bytes, layer.out_bytes + layer.back_bytes);
-        all.giver_bytes = fmax(all.giver_bytes, layer.back_bytes);
-    }
-    return all;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file has the bytes and seconds of context parallelism and of context exchange. */
+/** This file has the bytes and seconds of context parallelism. */
 #ifndef SLIMSIM_COST_CONTEXT_H
 #define SLIMSIM_COST_CONTEXT_H
 
@@ -31,7 +31,7 @@
  *    NIC. They pay its latency once. The rest go by NVLink at the same time.
  * 10. context_wire_bytes are the bytes of all layers by NIC. dag/ makes transfers of them.
  *
- * 11. With balanced_context a rank sends nothing (simulate/context_bound.h).
+ * 11. With balanced_context a rank sends nothing (simulate/context_bound.h), nor with SLICE_PLACED (cost/blocks.h).
  *
  * docs/model.md, Context-parallel traffic, has the sources.
  */
@@ -48,32 +48,5 @@ double context_kv_copies(const struct cost_setting *setting, int32_t kind, int32
 
 /** Return the number of attention kernels of a layer: one for every block of a ring, otherwise one. */
 int32_t context_kernels(const struct cost_setting *setting, int32_t context);
-
-/** Bytes that a stage exchanges with another one, which computes `share` of a micro-batch's attention for it. out_bytes
- * and back_bytes are of all layers. taker_bytes and giver_bytes are what the other stage and this one hold for it, of
- * one layer. All are of one TP rank [bytes]. */
-struct cost_exchange {
-    double out_bytes, back_bytes;
-    int32_t n_messages; /* messages in each direction: one a layer, two for layers that compute attention again */
-    double taker_bytes, giver_bytes;
-};
-
-/**
- * Compute a context exchange (SlimPipe, arXiv:2504.14519). The other stage attends with all queries of the micro-batch
- * to `share` of its keys.
- *
- * Bytes of a layer over TP, with T tokens of the micro-batch's slices and S the keys that they see, without a window
- * the sum of their ends (bf16, log-sum-exp in fp32):
- *
- *   forward   out 2q T + 4k share S (queries; keys and values)     back 2o T + 4n T (output; log-sum-exp)
- *   backward  out (2q + 2o) T + 8n T + 4k share S (queries, gradient of the output, log-sum-exp, its correction; keys
- *             and values), back 2q T + 4k share S (gradients of queries, keys and values)
- *
- * 1. A backward that computes attention again exchanges it again. In those layers it also sends the forward's bytes.
- * 2. Layers take turns, so one layer's messages are held at a time. docs/model.md, Activations and working memory, says
- *    what each stage holds.
- */
-struct cost_exchange cost_of_exchange(const struct cost_setting *setting, enum pass pass,
-                                      const struct cost_micro_batch *micro_batch, double share);
 
 #endif

@@ -124,25 +124,26 @@ static void add_dispatch(struct cost_pass *cost, const struct cost_setting *sett
         add_wait_for_counts(cost, setting, run->n);
 }
 
-/** Add a run's layers without their attention. */
+/** Add a run's layers without their attention. Each runs once for every nano-batch. */
 static void add_tokens(struct cost_pass *cost, const struct cost_setting *setting, const struct layer *layer,
-                       enum pass pass, double tokens)
+                       enum pass pass, const struct cost_micro_batch *micro_batch)
 {
-    const struct cost_run *run = &setting->runs[0];
+    int32_t times = setting->runs[0].n * cost_parts(micro_batch);
+    double all = cost_micro_batch_tokens(micro_batch), tokens = all / cost_parts(micro_batch);
     const struct overlap_tensor tensor = overlap_tensor_layer(setting, layer, pass, tokens);
     struct cost_kernels kernels;
     kernels.n = 0;
     layer_add_gemms(&kernels, setting, layer, pass, tokens);
     layer_add_memory_bound(&kernels, setting, layer, pass, tokens);
-    add_kernels(cost, &kernels, setting->host.layer_kernel, run->n);
-    add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
-    add_dispatch(cost, setting, pass, tokens);
-    cost->host_s += tokens > 0 ? run->n * setting->host.layer_s : 0;
+    add_kernels(cost, &kernels, setting->host.layer_kernel, times);
+    add_tensor(cost, &tensor, setting->host.layer_kernel, times);
+    add_dispatch(cost, setting, pass, all);
+    cost->host_s += tokens > 0 ? times * setting->host.layer_s : 0;
 }
 
 /** Add the forward of a run's layers without their attention, which is already known. */
-static void add_known(struct cost_pass *cost, const struct cost_setting *setting, double tokens,
-                      const struct cost_backward *backward)
+static void add_known(struct cost_pass *cost, const struct cost_setting *setting,
+                      const struct cost_micro_batch *micro_batch, const struct cost_backward *backward)
 {
     const struct cost_pass *forward = backward->forward;
     bool exact = true; /* sums in another order differ in their last bits */
@@ -152,15 +153,16 @@ static void add_known(struct cost_pass *cost, const struct cost_setting *setting
         cost_add_pass(cost, forward);
         return;
     }
-    add_tokens(cost, setting, backward->layer, PASS_FORWARD, tokens);
+    add_tokens(cost, setting, backward->layer, PASS_FORWARD, micro_batch);
 }
 
 /** Add the forward of a run's layers, as the backward repeats it. */
 static void add_again(struct cost_pass *cost, const struct cost_setting *setting,
-                      const struct cost_micro_batch *micro_batch, double tokens, const struct cost_backward *backward)
+                      const struct cost_micro_batch *micro_batch, const struct cost_backward *backward)
 {
-    const struct cost_run *run = &setting->runs[0];
-    add_known(cost, setting, tokens, backward);
+    double tokens = cost_micro_batch_tokens(micro_batch) / cost_parts(micro_batch);
+    int32_t times = setting->runs[0].n * cost_parts(micro_batch);
+    add_known(cost, setting, micro_batch, backward);
     add_attention(cost, setting, PASS_FORWARD, micro_batch);
     if (!setting->early_stop)
         return;
@@ -170,38 +172,40 @@ static void add_again(struct cost_pass *cost, const struct cost_setting *setting
     layer_add_ends(&ends, setting, backward->layer, tokens);
     if (last->is_end) {
         struct overlap_tensor tensor = overlap_tensor_row(setting, last, tokens);
-        add_tensor(cost, &tensor, setting->host.layer_kernel, -run->n);
+        add_tensor(cost, &tensor, setting->host.layer_kernel, -times);
     }
-    add_kernels(cost, &ends, setting->host.layer_kernel, -run->n);
+    add_kernels(cost, &ends, setting->host.layer_kernel, -times);
 }
 
 /** Add the forward kernels, and the collectives of GEMMs and experts, that the backward repeats by the recomputation's
  * list. */
 static void add_listed(struct cost_pass *cost, const struct cost_setting *setting,
-                       const struct cost_micro_batch *micro_batch, double tokens, const struct layer *layer)
+                       const struct cost_micro_batch *micro_batch, const struct layer *layer)
 {
-    const struct cost_run *run = &setting->runs[0];
+    double all = cost_micro_batch_tokens(micro_batch), tokens = all / cost_parts(micro_batch);
+    int32_t times = setting->runs[0].n * cost_parts(micro_batch);
     if ((micro_batch->recompute & ~(unsigned)(RECOMPUTE_ATTENTION_CORE | RECOMPUTE_FULL)) != 0) {
         struct cost_kernels again;
         again.n = 0;
         layer_add_listed(&again, setting, layer, micro_batch->recompute, tokens);
-        add_kernels(cost, &again, setting->host.layer_kernel, run->n);
+        add_kernels(cost, &again, setting->host.layer_kernel, times);
         const struct overlap_tensor tensor = overlap_tensor_listed(setting, layer, micro_batch->recompute, tokens);
-        add_tensor(cost, &tensor, setting->host.layer_kernel, run->n);
+        add_tensor(cost, &tensor, setting->host.layer_kernel, times);
     }
     if (micro_batch->recompute & RECOMPUTE_MOE)
-        add_dispatch(cost, setting, PASS_FORWARD, tokens);
+        add_dispatch(cost, setting, PASS_FORWARD, all);
     if (micro_batch->recompute & RECOMPUTE_ATTENTION_CORE)
         add_attention(cost, setting, PASS_FORWARD, micro_batch);
 }
 
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
-                                double tokens)
+                                const struct cost_micro_batch *micro_batch)
 {
     const double element = cost_precisions(setting).wire;
-    struct cost_pass cost = {.boundary_bytes =
-                                 pass == PASS_WEIGHT ? 0 : element * tokens * cost_sequence_width(setting)};
-    add_tokens(&cost, setting, layer, pass, tokens);
+    struct cost_pass cost = {.boundary_bytes = pass == PASS_WEIGHT ? 0
+                                                                   : element * cost_micro_batch_tokens(micro_batch) *
+                                                                         cost_sequence_width(setting)};
+    add_tokens(&cost, setting, layer, pass, micro_batch);
     return cost;
 }
 
@@ -218,10 +222,10 @@ void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting,
         add_attention(cost, setting, input ? PASS_BACKWARD : pass, micro_batch);
     if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
-        add_again(cost, &again, micro_batch, cost_micro_batch_tokens(micro_batch), backward);
+        add_again(cost, &again, micro_batch, backward);
     }
     if (input)
-        add_listed(cost, setting, micro_batch, cost_micro_batch_tokens(micro_batch), backward->layer);
+        add_listed(cost, setting, micro_batch, backward->layer);
     if (pass != PASS_FORWARD)
         add_layer_sums(cost, setting, pass, micro_batch, backward->layer);
     shards_of_layers(setting, first, pass, cost);
@@ -231,13 +235,12 @@ void cost_add_slices(struct cost_pass *cost, const struct cost_setting *setting,
 static struct cost_pass pass_of_run(const struct cost_setting *setting, bool first, enum pass pass,
                                     const struct cost_micro_batch *micro_batch)
 {
-    double tokens = cost_micro_batch_tokens(micro_batch);
     struct layer layer;
     layer_of(setting, setting->runs[0].kind, &layer);
-    struct cost_pass cost = cost_of_tokens(setting, &layer, pass, tokens), forward = {0};
+    struct cost_pass cost = cost_of_tokens(setting, &layer, pass, micro_batch), forward = {0};
     if (cost_repeats(pass, micro_batch)) {
         struct cost_setting again = cost_setting_again(setting);
-        forward = cost_of_tokens(&again, &layer, PASS_FORWARD, tokens);
+        forward = cost_of_tokens(&again, &layer, PASS_FORWARD, micro_batch);
     }
     cost_add_slices(&cost, setting, first, pass, micro_batch, &(struct cost_backward){&layer, &forward});
     return cost;

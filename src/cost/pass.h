@@ -77,14 +77,14 @@ void cost_embedding_kernels(const struct cost_setting *setting, enum pass pass,
                             const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels);
 
 /**
- * Compute a pass of the layers of one run, before the terms of cost_add_slices. It depends on a rank's tokens only, so
- * that cost/cache.h can keep it.
+ * Compute a pass of the layers of one run, before the terms of cost_add_slices. It depends on a rank's tokens and
+ * nano-batches only, so that cost/cache.h can keep it.
  *
  * @param setting  holds one run: cost_of_one_run
  * @param layer    layer_of this run
  */
 struct cost_pass cost_of_tokens(const struct cost_setting *setting, const struct layer *layer, enum pass pass,
-                                double tokens);
+                                const struct cost_micro_batch *micro_batch);
 
 /** A run as a backward repeats it: layer_of it, and cost_of_tokens of its forward, which is read only if cost_repeats.
  */

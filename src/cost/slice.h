@@ -38,8 +38,10 @@ struct slice {
  *    (cost/attention.h), which has only this sharding, they have equal tokens but not equal attention.
  * 2. SLICE_PER_SEQUENCE: the packed sequence of all slices is cut into 2c even chunks. Rank i has chunks i and 2c-1-i.
  *    Ranks have equal tokens but not equal attention (WLB-LLM, arXiv:2503.17924, section 5).
+ * 3. SLICE_PLACED: ranks have equal tokens, and blocks of the plan say where attention runs (DistCA). They alone send
+ *    anything. Without its blocks a rank counts 1/c of the attention.
  */
-enum slice_sharding { SLICE_PER_DOCUMENT, SLICE_PER_SEQUENCE };
+enum slice_sharding { SLICE_PER_DOCUMENT, SLICE_PER_SEQUENCE, SLICE_PLACED };
 
 static inline int32_t slice_tokens(struct slice slice)
 {

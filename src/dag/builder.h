@@ -32,12 +32,8 @@ struct builder_pipe {
     struct dag_kinds kinds;                           /* of the pipeline's virtual stages */
     struct cost_setting stage_setting[DAG_MAX_KINDS]; /* of each kind */
     struct cost_pass *cost[N_STEP_PASSES]; /* [micro-batch x kinds + kind]; PASS_WEIGHT: NULL unless it is split off */
-    int32_t *ordinal[N_PASSES];            /* of each micro-batch: its number among the micro-batches of its group */
-    /* [micro-batch x stages + stage] exchange group, -1: none; NULL without exchanges */
-    int32_t *exchange_group[N_PASSES];
-    int32_t *exchange_first;   /* [exchange groups + 1] into plan's exchanges */
-    int32_t *exchange_arrived; /* of each exchange group: cursors that wait there */
-    int32_t representative;    /* pipeline whose steps are built for this one, too; itself without fold_equal */
+    int32_t *meeting[N_PASSES]; /* [micro-batch x virtual stages + virtual stage], -1: none; NULL: the phase has none */
+    int32_t representative;     /* pipeline whose steps are built for this one, too; itself without fold_equal */
     int32_t first_rank, first_cursor;
     int32_t n_tensor, n_ranks; /* ranks of one context rank; ranks of one stage */
     int32_t n_built;           /* ranks of a stage that have tasks: its first ones */
@@ -57,6 +53,7 @@ struct builder_participant {
     const struct builder_pipe *pipe;
     int32_t micro_batch, stage, rank, dag_rank; /* stage: virtual; rank: index among the stage's ranks */
     struct builder_end *end;                    /* of the pass; for PASS_WEIGHT the end of its micro-batch's backward */
+    int32_t open, sent;                         /* SYNCs around the messages that its linear part hides, -1: none */
     int32_t ready;                              /* task after which its ring can start */
     int32_t ring;                               /* SYNC that closes its ring, -1: none */
     const struct cost_pass *cost;               /* of the pass */
@@ -93,13 +90,20 @@ struct builder_stage_cursor {
     bool queued;
     int32_t join, next_in_join; /* its join, and the next cursor of it; -1: none */
     bool joined;                /* it waits behind a pass for the others of its join */
-    bool in_group;              /* it waits for its group, and has an empty pass for the others */
+    bool in_meeting;            /* it waits there, and has an empty pass for the others of its join */
+    int32_t before_in_meeting;  /* the cursor that arrived before it; -1: none */
+};
+
+/** A pass that several cursors run together: those of a group, or of an attention by blocks (dag/meetings.h). */
+struct builder_meeting {
+    int32_t attention;          /* of the phase, -1: none */
+    int32_t n, n_arrived, last; /* cursors, those that wait, the last of them */
 };
 
 /** Cursors whose passes have collectives that all of them join (dag/joins.h). */
 struct builder_join {
     int32_t first, n; /* its first cursor, and their number */
-    int32_t n_joined; /* cursors that are joined or in_group; a cursor that has ended stays joined */
+    int32_t n_joined; /* cursors that are joined or in_meeting; a cursor that has ended stays joined */
     bool full;        /* it is in `full` */
 };
 
@@ -124,9 +128,10 @@ struct builder {
     struct shards_traffic shards[N_STEP_PASSES]; /* traffic of a pass of zero2 and zero3 */
     int32_t *queue;                              /* cursors to try, a circular buffer of n_cursors */
     int32_t queue_first, queue_n;
-    int32_t *step_cursors;                    /* [n_cursors] cursors that share the current step */
-    int32_t *group_first;                     /* of each (group, pass): its first rendezvous */
-    int32_t *arrived;                         /* of each rendezvous: cursors that wait there */
+    int32_t *step_cursors; /* [n_cursors] cursors that share the current step */
+    int32_t n_meetings;
+    size_t meetings_room;
+    struct builder_meeting *meetings;
     struct builder_participant *participants; /* of the current step */
     struct cost_pass *faulty_cost;            /* of each participant: its cost; used only for ranks with faults */
     int32_t *ranks, *micro_batches, *ready;   /* of the current collective */
@@ -270,6 +275,11 @@ struct builder_collective {
  */
 int32_t builder_collective(struct builder *builder, const struct builder_collective *collective);
 
+/** Append a collective in two halves, so that tasks beside its SENDs come between them. @return the opening, the
+ * closing SYNC */
+int32_t builder_open_collective(struct builder *builder, const struct builder_collective *collective);
+int32_t builder_close_collective(struct builder *builder, const struct builder_collective *collective, int32_t open);
+
 /** Return the directions of the ring of these ranks. It reads only `ranks` and `n` of the collective. */
 struct builder_fold builder_fold_of(const struct builder *builder, const struct builder_collective *collective);
 
@@ -301,19 +311,9 @@ static inline const struct cost_pass *builder_cost_of(const struct builder_pipe 
     return &pipe->cost[pass][micro_batch * pipe->kinds.n + pipe->kinds.kind[stage]];
 }
 
-/** Return the exchange group that a step is in, -1: none. */
-static inline int32_t builder_exchange_group_of(const struct builder_pipe *pipe, const struct plan_step *step,
-                                                int32_t stage)
-{
-    if (pipe->exchange_first == NULL || step->pass >= N_PASSES)
-        return -1;
-    return pipe->exchange_group[step->pass][step->micro_batch * pipe->stages + stage];
-}
-
 /**
- * Build one step for the cursors that share it: one cursor, all of a group, or all of an exchange group. An exchange
- * group has cursors of one pipeline, in order of stages. The `next` steps of all cursors are of one pass. In a group
- * they are also of one virtual stage.
+ * Build one step for the cursors that share it: one cursor, or all of a meeting, in ascending order. The `next` steps
+ * of all cursors are of one pass. In a group they are also of one virtual stage.
  */
 void builder_pass(struct builder *builder, const int32_t *cursors, int32_t n_cursors);
 

@@ -256,7 +256,7 @@ static void add_hops(struct builder *builder, const struct builder_collective *c
     }
 }
 
-int32_t builder_collective(struct builder *builder, const struct builder_collective *collective)
+int32_t builder_open_collective(struct builder *builder, const struct builder_collective *collective)
 {
     int32_t open = builder_task(builder, task_of(builder, collective, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
     for (int32_t i = 0; i < collective->n_ready; i++)
@@ -265,10 +265,21 @@ int32_t builder_collective(struct builder *builder, const struct builder_collect
         add_folded_hops(builder, collective, open);
     else
         add_hops(builder, collective, open);
+    return open;
+}
+
+int32_t builder_close_collective(struct builder *builder, const struct builder_collective *collective, int32_t open)
+{
     int32_t close = builder_task(builder, task_of(builder, collective, 0, DAG_STREAM_COLLECTIVE, DAG_SYNC), 0.0);
-    for (int32_t send = open + 1; send < close; send++)
-        builder_edge(builder, send, DAG_COLLECTIVE);
+    for (int32_t task = open + 1; task < close; task++)
+        if (builder->dag->tasks[task].kind == DAG_SEND)
+            builder_edge(builder, task, DAG_COLLECTIVE);
     return close;
+}
+
+int32_t builder_collective(struct builder *builder, const struct builder_collective *collective)
+{
+    return builder_close_collective(builder, collective, builder_open_collective(builder, collective));
 }
 
 double builder_collective_s(const struct builder *builder, const struct builder_collective *collective)

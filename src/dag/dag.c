@@ -87,7 +87,8 @@ struct cost_micro_batch dag_micro_batch(const struct plan_pipeline *pipeline, en
                                      .padding_tokens = part->padding_tokens,
                                      .context = part->context,
                                      .recompute = part->recompute,
-                                     .sharding = part->sharding};
+                                     .sharding = part->sharding,
+                                     .parts = part->parts};
 }
 
 /* Return cost/'s name of the pass of a pipeline's step. */
@@ -225,7 +226,7 @@ static bool costs_as_before(const struct plan_pipeline *pipeline, enum pass pass
     const struct cost_micro_batch a = dag_micro_batch(pipeline, pass, micro_batch - 1),
                                   b = dag_micro_batch(pipeline, pass, micro_batch);
     bool same = a.n_slices == b.n_slices && a.padding_tokens == b.padding_tokens && a.context == b.context &&
-                a.recompute == b.recompute && a.sharding == b.sharding;
+                a.recompute == b.recompute && a.sharding == b.sharding && a.parts == b.parts;
     for (int32_t i = 0; same && i < a.n_slices; i++)
         same = a.slices[i].begin == b.slices[i].begin && a.slices[i].end == b.slices[i].end;
     return same;
@@ -305,7 +306,8 @@ struct dag_token dag_token_of(const struct plan_pipeline *pipeline, const struct
     struct cost_micro_batch work = dag_micro_batch(pipeline, PASS_FORWARD, micro_batch);
     double scores = cost_scores_bytes(stage_setting, &work);
     double bytes = cost_cached_activation_bytes(stage_setting, part->recompute, false);
-    double copied = cost_copied_kv_bytes(stage_setting, part->recompute, part->context);
+    double copied =
+        cost_copied_kv_bytes(stage_setting, part->recompute, part->sharding == SLICE_PLACED ? 1 : part->context);
     return (struct dag_token){.held = (bytes + copied + (scores > 0 ? scores / cost_micro_batch_tokens(&work) : 0)) /
                                       part->context,
                               .kept = cost_kept_kv_bytes(stage_setting, part->recompute),

@@ -16,12 +16,13 @@
  *  8. The end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
  *     OPTIMIZER, all-gather of parameters.
  *
- * More is in docs/model.md, "The task graph": rings and rails, split backwards, exchanged attention, offload,
+ * More is in docs/model.md, "The task graph": rings and rails, split backwards, attention by blocks, offload,
  * dp_overlap, sharding and faults.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H
 
+#include "cost/blocks.h"
 #include "cost/communication.h"
 #include "cost/pass.h"
 #include "dag/relations.h"
@@ -35,7 +36,7 @@ enum dag_purpose {
     DAG_BOUNDARY,       /* activations or gradients between stages */
     DAG_RING,           /* context parallelism */
     DAG_TENSOR,         /* tensor parallelism */
-    DAG_EXCHANGE,       /* attention that another stage computes */
+    DAG_EXCHANGE,       /* attention by blocks: what other ranks compute */
     DAG_REDUCE_SCATTER, /* gradients */
     DAG_ALL_GATHER,     /* parameters */
     DAG_ALL_REDUCE,     /* gradients that several ranks hold: those of shard groups, and of tied embeddings */
@@ -163,7 +164,7 @@ struct dag_options {
      * only the first of equal pipelines, and of equal context ranks (dag/equal_pipelines.h), gets tasks for its passes.
      * Gradients and parameters of all get tasks. Tasks start and finish at the same times. The critical path and
      * bounds/ without events of memory need no more. Sums over ranks may round differently. It has no effect on graphs
-     * with faults, groups, exchanges, several phases or all_tensor_ranks
+     * with faults, groups, blocks, several phases or all_tensor_ranks
      */
     bool fold_equal;
 };
@@ -237,6 +238,17 @@ double dag_stage_parameters(const struct cost_setting *setting, const struct pla
 
 /** Return a micro-batch of a pipeline as cost/ takes it; it borrows the slices. */
 struct cost_micro_batch dag_micro_batch(const struct plan_pipeline *pipeline, enum pass pass, int32_t micro_batch);
+
+/** Return the bytes of a block of a pass's attention. */
+struct cost_block dag_block_cost(const struct plan_phase *phase, enum pass pass, const struct plan_block *block,
+                                 const struct cost_setting *setting);
+
+/**
+ * Return the seconds of all attention that a place computes: what stays of its own and what it takes [s]. Slices are
+ * packed into one kernel a layer, for all stages that have the same layers.
+ */
+double dag_blocks_s(const struct plan_phase *phase, const struct plan_attention *attention, struct plan_place place,
+                    const struct cost_setting *setting);
 
 /** Bytes that a token of a forward micro-batch holds on a rank of a virtual stage until its backward. */
 struct dag_token {

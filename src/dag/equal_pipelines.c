@@ -94,8 +94,8 @@ static bool equal_micro_batches(const struct plan_partition *a, const struct pla
         const struct plan_micro_batch *x = &a->micro_batches[i], *y = &b->micro_batches[i];
         if (x->first_slice != y->first_slice || x->n_slices != y->n_slices || x->padding_tokens != y->padding_tokens ||
             x->padding_of != y->padding_of || x->context != y->context || x->group != y->group ||
-            x->sharding != y->sharding || x->recompute != y->recompute || x->offload != y->offload ||
-            x->streams != y->streams)
+            x->sharding != y->sharding || x->parts != y->parts || x->recompute != y->recompute ||
+            x->offload != y->offload || x->streams != y->streams)
             return false;
     }
     return true;
@@ -220,12 +220,9 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
     const struct plan_phase *phase = &plan->phases[0];
     bool several = phase->n_pipelines > 1;
     if (!options.fold_equal || options.all_tensor_ranks || dag_differs_by_gpu(setting) || plan->n_phases != 1 ||
-        phase->n_groups > 0 || phase->n_reshards > 0)
+        phase->n_groups > 0 || phase->n_attentions > 0 || phase->n_reshards > 0)
         return false;
-    for (int32_t i = 0; i < phase->n_pipelines; i++) {
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
         several = several || phase->pipelines[i].layout.context > 1;
-        if (phase->pipelines[i].n_exchanges > 0)
-            return false;
-    }
     return several;
 }

@@ -26,7 +26,7 @@ bool equal_pipelines_fold(const struct plan *plan, const struct cost_setting *se
  *
  * On sound GPUs and links each task of one then takes as long as the same task of the other.
  *
- * @param phase  without groups and exchanges
+ * @param phase  without groups and blocks
  * @return       [n_pipelines] for each the lowest pipeline that equals it, often itself. Caller frees. NULL: pipelines
  *               that share experts are not all equal, so each is built
  */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "dag/joins.h"
+#include "dag/meetings.h"
 
 /* Set the cost of the pass on the participant's rank. */
 static void price(const struct pass_work *work, struct builder_participant *participant)
@@ -38,7 +39,7 @@ static void set_participant(const struct pass_work *work, const struct builder_s
     participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
     participant->end =
         builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->micro_batch, participant->stage), rank);
-    participant->ready = participant->ring = -1;
+    participant->ready = participant->ring = participant->open = participant->sent = -1;
     price(work, participant);
 }
 
@@ -119,7 +120,15 @@ static double compute_s(const struct pass_work *work, const struct cost_pass *co
     double seconds = cost->kernels_s + cost->shard_s + cost->expert_s + cost_wait_s(cost);
     if (!work->builder->options.all_tensor_ranks)
         seconds += cost->tensor_s;
-    return work->ring || work->exchange_group >= 0 ? seconds : seconds + cost->attention_s;
+    return work->ring || work->attention != NULL ? seconds : seconds + cost->attention_s;
+}
+
+void pass_after_inputs(struct pass_work *work, const struct builder_participant *participant)
+{
+    const struct builder_rank *at = &work->builder->at[participant->dag_rank];
+    builder_edge(work->builder, at->ring, DAG_COLLECTIVE);
+    builder_edge(work->builder, at->send, DAG_SCHEDULE);
+    after_data(work, participant);
 }
 
 static void add_compute(struct pass_work *work, struct builder_participant *participant)
@@ -130,21 +139,20 @@ static void add_compute(struct pass_work *work, struct builder_participant *part
     struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_COMPUTE, DAG_PASS);
     struct builder_rank *at = &builder->at[participant->dag_rank];
     participant->ready = at->begin = builder_task(builder, task, compute_s(work, participant->cost));
-    builder_edge(builder, at->ring, DAG_COLLECTIVE);
-    builder_edge(builder, at->send, DAG_SCHEDULE);
     builder_edge(builder, at->copy, DAG_INTER_PASS);
     builder_edge(builder, prefetch, DAG_INTER_PASS);
+    builder_edge(builder, participant->open, DAG_COLLECTIVE);
     pass_after_copies(work, at);
     if (work->pass == PASS_BACKWARD)
         at->backward = at->begin;
     at->forward = work->pass == PASS_FORWARD;
-    after_data(work, participant);
+    pass_after_inputs(work, participant);
     at->copy = offloads && pass_streams(work, participant) ? pass_prefetch(work, participant, participant->ready) : -1;
     joins_send(builder, work->pass, participant);
 }
 
-/* Append a ring among the participants first, first + stride, ...; each of them waits for all. */
-static void add_ring(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective)
+void pass_collective(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective,
+                     void (*beside)(struct pass_work *work, int32_t first, int32_t open))
 {
     struct builder *builder = work->builder;
     int32_t n = collective.fold != NULL ? 1 : collective.n;
@@ -162,67 +170,26 @@ static void add_ring(struct pass_work *work, int32_t first, int32_t stride, stru
     collective.n_ready = n;
     collective.pass = work->pass;
     collective.chunk = work->chunk;
-    int32_t close = builder_collective(builder, &collective);
+    int32_t open = builder_open_collective(builder, &collective);
+    if (beside != NULL)
+        beside(work, first, open);
+    int32_t close = builder_close_collective(builder, &collective, open);
     for (int32_t i = 0; i < n; i++)
         builder->participants[first + i * stride].ring = close;
 }
 
 static void add_tensor_rings(struct pass_work *work)
 {
-    int32_t n_each = work->n_participants / work->n_tensor;
+    int32_t n_each = pass_n_each(work);
     struct builder_participant *participants = work->builder->participants;
     for (int32_t i = 0; i < n_each; i++) {
         if (participants[i].cost->tensor_s > 0)
-            add_ring(work, i, n_each, (struct builder_collective){.n = work->n_tensor, .purpose = DAG_TENSOR});
+            pass_collective(work, i, n_each, (struct builder_collective){.n = work->n_tensor, .purpose = DAG_TENSOR},
+                            NULL);
     }
     for (int32_t i = 0; i < work->n_participants; i++)
         if (participants[i].ring >= 0)
             participants[i].ready = participants[i].ring;
-}
-
-static void add_attention(struct pass_work *work)
-{
-    struct builder *builder = work->builder;
-    for (int32_t i = 0; i < work->n_participants; i++) {
-        const struct builder_participant *participant = &builder->participants[i];
-        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(builder, task, participant->cost->attention_s);
-        builder_edge(builder, participant->ring, DAG_COLLECTIVE);
-    }
-}
-
-static void add_context_rings(struct pass_work *work)
-{
-    int32_t n_each = work->n_participants / work->n_tensor;
-    for (int32_t first = 0; first < work->n_participants; first += n_each) {
-        const struct builder_participant *participant = &work->builder->participants[first];
-        const struct cost_pass *cost = participant->cost;
-        const struct builder_pipe *pipe = participant->pipe;
-        const struct builder_fold *fold =
-            pipe->fold != NULL ? &pipe->fold[builder_stage_of(pipe, participant->stage)] : NULL;
-        add_ring(work, first, 1,
-                 (struct builder_collective){.n = fold != NULL ? pipe->n_ranks : n_each,
-                                             .fold = fold,
-                                             .purpose = DAG_RING,
-                                             .bytes = cost->ring_bytes,
-                                             .steps = cost->ring_steps,
-                                             .wire_bytes = cost->context_wire_bytes,
-                                             .to_all = work->builder->setting->cp_type == SCENARIO_ULYSSES});
-    }
-}
-
-static void add_context(struct pass_work *work)
-{
-    bool ring = scenario_is_ring(work->builder->setting->cp_type);
-    if (ring && work->builder->setting->cp_overlap) {
-        add_attention(work); /* A rank has its own keys, so attention waits for no ring; the next pass does. */
-        add_context_rings(work);
-        return;
-    }
-    add_context_rings(work);
-    add_attention(work);
-    for (int32_t i = 0; i < work->n_participants; i++)
-        work->builder->participants[i].ring = -1; /* The ring is over before the attention. */
 }
 
 static void add_boundary(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end)
@@ -279,23 +246,25 @@ void builder_pass(struct builder *builder, const int32_t *cursors, int32_t n_cur
     const struct builder_stage_cursor *cursor = &builder->cursors[cursors[0]];
     const struct builder_pipe *pipe = cursor->pipe;
     const struct plan_step *step = &cursor->steps[cursor->next];
+    int32_t meeting = meetings_of(cursor, step), number = meeting >= 0 ? builder->meetings[meeting].attention : -1;
     struct pass_work work = {.builder = builder,
                              .cursors = cursors,
                              .n_cursors = n_cursors,
                              .n_tensor = pipe->n_tensor,
                              .pass = step->pass,
                              .chunk = step->chunk,
-                             .exchange_group = builder_exchange_group_of(pipe, step, cursor->stage)};
+                             .attention =
+                                 number >= 0 ? &builder->plan->phases[builder->phase].attentions[number] : NULL};
     collect_participants(&work);
-    work.ring = is_ring(&work);
+    work.ring = work.attention == NULL && is_ring(&work);
+    for (int32_t i = 0; work.attention != NULL && i < work.n_tensor; i++)
+        pass_open_blocks(&work, i * pass_n_each(&work));
     for (int32_t i = 0; i < work.n_participants; i++)
         add_compute(&work, &builder->participants[i]);
     if (work.n_tensor > 1)
         add_tensor_rings(&work);
-    if (work.ring)
-        add_context(&work);
-    for (int32_t i = 0; work.exchange_group >= 0 && i < work.n_tensor; i++)
-        pass_exchange(&work, i * n_cursors);
+    for (int32_t i = 0; (work.ring || work.attention != NULL) && i < work.n_tensor; i++)
+        pass_attend(&work, i * pass_n_each(&work));
     for (int32_t i = 0; i < work.n_participants; i++)
         end_pass(&work, &builder->participants[i]);
 }

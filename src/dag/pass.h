@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
- * Inside dag/: a pass while its tasks are added (dag/builder.h). pass.c builds it. exchange.c adds attention that
- * another stage computes. copies.c adds copies to and from the host.
+ * Inside dag/: a pass while its tasks are added (dag/builder.h). pass.c builds it. attention.c adds attention that
+ * needs messages. copies.c adds copies to and from the host.
  */
 #ifndef SLIMSIM_DAG_PASS_H
 #define SLIMSIM_DAG_PASS_H
@@ -15,9 +15,15 @@ struct pass_work {
     int32_t n_cursors, n_participants, n_tensor;
     enum pass pass;
     int32_t chunk;
-    bool ring;              /* the pass is context parallel and sends something */
-    int32_t exchange_group; /* -1: none */
+    bool ring;                              /* the pass is context parallel and sends something */
+    const struct plan_attention *attention; /* by blocks; NULL: none */
 };
+
+/** Return the number of the step's participants of one tensor index. */
+static inline int32_t pass_n_each(const struct pass_work *work)
+{
+    return work->n_participants / work->n_tensor;
+}
 
 /** Return a task of a participant's pass. */
 static inline struct dag_task pass_task_of(const struct pass_work *work, const struct builder_participant *participant,
@@ -66,9 +72,26 @@ void pass_after_copies(struct pass_work *work, struct builder_rank *at);
 void pass_offload(struct pass_work *work, const struct builder_participant *participant, struct builder_end *end);
 
 /**
- * Append the exchange of attention among an exchange group's participants of one tensor index (docs/model.md, "The task
- * graph"). They begin with participant `first`.
+ * Append a collective among the participants first, first + stride, ...; each of them waits for all. Its seconds are
+ * those of the slowest of them.
+ * @param beside  appends what runs beside it, behind the SYNC `open`; NULL: nothing does
  */
-void pass_exchange(struct pass_work *work, int32_t first);
+void pass_collective(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective,
+                     void (*beside)(struct pass_work *work, int32_t first, int32_t open));
+
+/**
+ * Append the messages of blocks that the passes' linear part hides, and the SYNCs around them, which participants keep
+ * in `open` and `sent`. The participants, of one tensor index, begin with `first` and have no task of the pass yet.
+ */
+void pass_open_blocks(struct pass_work *work, int32_t first);
+
+/**
+ * Append the attention of participants of one tensor index, which begin with `first`, and its messages: a ring or
+ * gather of context parallelism, or the blocks of the plan (docs/model.md, "The task graph").
+ */
+void pass_attend(struct pass_work *work, int32_t first);
+
+/** Let the newest task wait for what a participant's pass consumes, except copies. */
+void pass_after_inputs(struct pass_work *work, const struct builder_participant *participant);
 
 #endif

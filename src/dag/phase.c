@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "dag/equal_pipelines.h"
 #include "dag/joins.h"
+#include "dag/meetings.h"
 #include "dag/pass.h"
 
 static const struct plan_step *step_of(const struct builder_stage_cursor *cursor)
@@ -20,14 +21,6 @@ static const struct plan_step *step_of(const struct builder_stage_cursor *cursor
 static int32_t virtual_stage(const struct builder_stage_cursor *cursor)
 {
     return step_of(cursor)->chunk * cursor->pipe->stages + cursor->stage;
-}
-
-static int32_t group_of(const struct builder_stage_cursor *cursor)
-{
-    const struct plan_step *step = step_of(cursor);
-    if (step->pass == PASS_WEIGHT)
-        return -1; /* groups do not share this pass */
-    return cursor->pipe->plan->partition[step->pass].micro_batches[step->micro_batch].group;
 }
 
 /* Return the instance if it has not been built, otherwise -1. */
@@ -162,118 +155,45 @@ static void step_done(struct builder *builder, int32_t number)
         enqueue(builder, neighbour);
 }
 
-static int32_t *rendezvous(struct builder *builder, const struct builder_stage_cursor *cursor)
+/* Let the last cursor of a meeting to arrive build the step for all. @return whether the cursor may go on */
+static bool run_meeting(struct builder *builder, int32_t number)
 {
-    const struct builder_pipe *pipe = cursor->pipe;
-    const struct plan_step *step = step_of(cursor);
-    int32_t at = builder->group_first[group_of(cursor) * N_PASSES + (int32_t)step->pass];
-    at += pipe->ordinal[step->pass][step->micro_batch] * pipe->n_virtual + virtual_stage(cursor);
-    return &builder->arrived[at];
-}
-
-/* Let the last cursor of a group to arrive build the step for all. @return whether the cursor may go on */
-static bool run_group(struct builder *builder, struct builder_stage_cursor *cursor)
-{
-    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
-    const struct plan_group *group = &phase->groups[group_of(cursor)];
-    if (++*rendezvous(builder, cursor) < group->n_pipelines) {
-        cursor->in_group = true;
-        count_joined(builder, cursor);
+    const int32_t *cursors = builder->step_cursors;
+    int32_t n = meetings_arrive(builder, number);
+    if (n == 0) {
+        builder->cursors[number].in_meeting = true;
+        count_joined(builder, &builder->cursors[number]);
         return false;
     }
-    int32_t *cursors = builder->step_cursors;
-    for (int32_t i = 0; i < group->n_pipelines; i++) {
-        cursors[i] = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
+    for (int32_t i = 0; i < n; i++) {
         struct builder_stage_cursor *other = &builder->cursors[cursors[i]];
         if (other->join >= 0)
-            builder->joins[other->join].n_joined -= other->in_group;
-        other->in_group = false;
+            builder->joins[other->join].n_joined -= other->in_meeting;
+        other->in_meeting = false;
     }
-    builder_pass(builder, cursors, group->n_pipelines);
-    for (int32_t i = 0; i < group->n_pipelines; i++) {
+    builder_pass(builder, cursors, n);
+    for (int32_t i = 0; i < n; i++) {
         step_done(builder, cursors[i]);
-        if (&builder->cursors[cursors[i]] != cursor)
+        if (cursors[i] != number)
             enqueue(builder, cursors[i]);
     }
     return true;
 }
 
-/* Let the last cursor of an exchange group to arrive build the steps of all. @return whether the cursor may go on */
-static bool run_exchange_group(struct builder *builder, struct builder_stage_cursor *cursor, int32_t exchange_group)
-{
-    const struct builder_pipe *pipe = cursor->pipe;
-    int32_t stages = pipe->plan->layout.stages, n = 0, n_arrived = ++pipe->exchange_arrived[exchange_group];
-    int32_t *cursors = builder->step_cursors;
-    for (int32_t stage = 0; stage < stages; stage++)
-        for (int32_t i = pipe->exchange_first[exchange_group]; i < pipe->exchange_first[exchange_group + 1]; i++)
-            if (pipe->plan->exchanges[i].from_stage == stage || pipe->plan->exchanges[i].to_stage == stage) {
-                cursors[n++] = pipe->first_cursor + stage;
-                break;
-            }
-    if (n_arrived == n)
-        builder_pass(builder, cursors, n);
-    for (int32_t i = 0; n_arrived == n && i < n; i++) {
-        step_done(builder, cursors[i]);
-        if (&builder->cursors[cursors[i]] != cursor)
-            enqueue(builder, cursors[i]);
-    }
-    return n_arrived == n;
-}
-
 static void run_cursor(struct builder *builder, int32_t number)
 {
     struct builder_stage_cursor *cursor = &builder->cursors[number];
-    bool groups = builder->plan->phases[builder->phase].n_groups > 0;
     while (cursor->next < cursor->end && !cursor->joined) {
         cursor->blocked_on = missing(cursor);
         if (cursor->blocked_on >= 0)
             return;
-        int32_t exchange_group = builder_exchange_group_of(cursor->pipe, step_of(cursor), cursor->stage);
-        if (exchange_group >= 0) {
-            if (!run_exchange_group(builder, cursor, exchange_group))
-                return;
-        } else if (!groups || group_of(cursor) < 0) {
+        if (meetings_of(cursor, step_of(cursor)) < 0) {
             builder_pass(builder, &number, 1);
             step_done(builder, number);
-        } else if (!run_group(builder, cursor)) {
+        } else if (!run_meeting(builder, number)) {
             return;
         }
     }
-}
-
-static int32_t group_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor)
-{
-    const struct plan_group *group = &builder->plan->phases[builder->phase].groups[group_of(cursor)];
-    for (int32_t i = 0; i < group->n_pipelines; i++) {
-        int32_t number = builder->pipes[group->pipelines[i]].first_cursor + cursor->stage;
-        const struct builder_stage_cursor *other = &builder->cursors[number];
-        const struct builder_pipe *mine = cursor->pipe, *its = other->pipe;
-        if (other->next == other->end || other->blocked_on >= 0 || group_of(other) != group_of(cursor) ||
-            step_of(other)->pass != step_of(cursor)->pass || virtual_stage(other) != virtual_stage(cursor) ||
-            its->ordinal[step_of(other)->pass][step_of(other)->micro_batch] !=
-                mine->ordinal[step_of(cursor)->pass][step_of(cursor)->micro_batch])
-            return number;
-    }
-    CHECK(!"every cursor of a group has arrived");
-    return -1;
-}
-
-/* Return a cursor of the exchange group that has not come to its step. */
-static int32_t exchange_participant_absent(const struct builder *builder, const struct builder_stage_cursor *cursor,
-                                           int32_t exchange_group)
-{
-    const struct builder_pipe *pipe = cursor->pipe;
-    for (int32_t i = pipe->exchange_first[exchange_group]; i < pipe->exchange_first[exchange_group + 1]; i++) {
-        const int32_t stages[] = {pipe->plan->exchanges[i].from_stage, pipe->plan->exchanges[i].to_stage};
-        for (int k = 0; k < 2; k++) {
-            const struct builder_stage_cursor *other = &builder->cursors[pipe->first_cursor + stages[k]];
-            if (other->next == other->end || other->blocked_on >= 0 ||
-                builder_exchange_group_of(pipe, step_of(other), other->stage) != exchange_group)
-                return pipe->first_cursor + stages[k];
-        }
-    }
-    CHECK(!"every cursor of an exchange group has arrived");
-    return -1;
 }
 
 /* Return the cursor that a stuck cursor waits for. */
@@ -286,11 +206,8 @@ static int32_t waits_for(const struct builder *builder, const struct builder_sta
             other++;
         return other;
     }
-    if (cursor->blocked_on < 0) {
-        int32_t exchange_group = builder_exchange_group_of(pipe, step_of(cursor), cursor->stage);
-        return exchange_group >= 0 ? exchange_participant_absent(builder, cursor, exchange_group)
-                                   : group_participant_absent(builder, cursor);
-    }
+    if (cursor->blocked_on < 0)
+        return meetings_absent(builder, meetings_of(cursor, step_of(cursor)));
     return pipe->first_cursor + builder_stage_of(pipe, cursor->blocked_on / pipe->n_micro_batches);
 }
 
@@ -335,43 +252,6 @@ static bool check_done(const struct builder *builder, struct error *err)
     return report(builder, &builder->cursors[stuck], err);
 }
 
-static int32_t *ordinals_of(const struct plan_partition *partition, int32_t n_groups)
-{
-    int32_t *ordinal = check_malloc((size_t)partition->n_micro_batches * sizeof *ordinal);
-    int32_t *n = check_calloc((size_t)n_groups, sizeof *n);
-    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
-        ordinal[micro_batch] =
-            partition->micro_batches[micro_batch].group < 0 ? -1 : n[partition->micro_batches[micro_batch].group]++;
-    free(n);
-    return ordinal;
-}
-
-/* Enter the exchange group of each step. */
-static void open_exchange_groups(struct builder_pipe *pipe)
-{
-    const struct plan_pipeline *plan = pipe->plan;
-    if (plan->n_exchanges == 0)
-        return;
-    int32_t n_exchange_groups = plan->exchanges[plan->n_exchanges - 1].exchange_group + 1, stages = plan->layout.stages;
-    CHECK(plan->layout.chunks == 1 && plan->layout.context == 1);
-    pipe->exchange_first = check_calloc((size_t)n_exchange_groups + 1, sizeof *pipe->exchange_first);
-    pipe->exchange_arrived = check_calloc((size_t)n_exchange_groups, sizeof *pipe->exchange_arrived);
-    for (int pass = 0; pass < N_PASSES; pass++) {
-        size_t n = (size_t)plan->partition[pass].n_micro_batches * (size_t)stages;
-        pipe->exchange_group[pass] = check_malloc(n * sizeof(int32_t));
-        for (size_t i = 0; i < n; i++)
-            pipe->exchange_group[pass][i] = -1;
-    }
-    for (int32_t i = 0; i < plan->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &plan->exchanges[i];
-        pipe->exchange_first[exchange->exchange_group + 1] = i + 1;
-        pipe->exchange_group[exchange->pass][exchange->from_micro_batch * stages + exchange->from_stage] =
-            exchange->exchange_group;
-        pipe->exchange_group[exchange->pass][exchange->to_micro_batch * stages + exchange->to_stage] =
-            exchange->exchange_group;
-    }
-}
-
 /* Build one context rank for all of them, if they are equal. */
 static void open_fold(struct builder *builder, struct builder_pipe *pipe)
 {
@@ -402,15 +282,12 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
     for (int32_t kind = 0; kind < pipe->kinds.n; kind++)
         pipe->stage_setting[kind] = dag_setting(builder->setting, layout, pipe->kinds.stage[kind]);
     open_fold(builder, pipe);
-    open_exchange_groups(pipe);
     if (plan_offloads(pipe->plan))
         pass_open_tokens(pipe);
     for (enum pass pass = PASS_FORWARD; pass < plan_n_passes(pipe->plan); pass++)
         builder_costs(builder, pipe, pass);
-    for (int pass = 0; pass < N_PASSES; pass++) {
+    for (int pass = 0; pass < N_PASSES; pass++)
         pipe->done[pass] = check_calloc((size_t)pipe->n_virtual, sizeof *pipe->done[pass]);
-        pipe->ordinal[pass] = ordinals_of(&pipe->plan->partition[pass], phase->n_groups);
-    }
     pipe->n_micro_batches =
         pipe->plan->partition[PASS_FORWARD].n_micro_batches + pipe->plan->partition[PASS_BACKWARD].n_micro_batches;
     size_t n_ends = (size_t)pipe->n_micro_batches * (size_t)pipe->n_virtual * (size_t)pipe->n_built;
@@ -428,37 +305,6 @@ static void open_pipe(struct builder *builder, int32_t number, struct builder_pi
                                           .blocked_on = -1};
 }
 
-/* Return how many micro-batches of one pass of a pipeline are in a group. */
-static int32_t n_shared(const struct plan_partition *partition, int32_t group)
-{
-    int32_t n = 0;
-    for (int32_t micro_batch = 0; micro_batch < partition->n_micro_batches; micro_batch++)
-        n += partition->micro_batches[micro_batch].group == group;
-    return n;
-}
-
-/* Number the rendezvous by group, pass, micro-batch of the group and virtual stage. */
-static void open_groups(struct builder *builder)
-{
-    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
-    builder->group_first = check_malloc((size_t)(phase->n_groups * N_PASSES) * sizeof *builder->group_first);
-    int32_t n = 0;
-    for (int32_t i = 0; i < phase->n_groups * N_PASSES; i++) {
-        const struct plan_group *group = &phase->groups[i / N_PASSES];
-        const struct builder_pipe *first = &builder->pipes[group->pipelines[0]];
-        int32_t n_micro_batches = n_shared(&first->plan->partition[i % N_PASSES], i / N_PASSES);
-        builder->group_first[i] = n;
-        n += n_micro_batches * first->n_virtual;
-        for (int32_t k = 1; k < group->n_pipelines; k++) {
-            const struct builder_pipe *pipe = &builder->pipes[group->pipelines[k]];
-            CHECK(pipe->n_virtual == first->n_virtual && pipe->n_tensor == first->n_tensor);
-            CHECK(pipe->plan->layout.stages == first->plan->layout.stages);
-            CHECK(n_shared(&pipe->plan->partition[i % N_PASSES], i / N_PASSES) == n_micro_batches);
-        }
-    }
-    builder->arrived = check_calloc((size_t)n, sizeof *builder->arrived);
-}
-
 static void open_phase(struct builder *builder)
 {
     const struct plan_phase *phase = &builder->plan->phases[builder->phase];
@@ -469,8 +315,8 @@ static void open_phase(struct builder *builder)
         const struct plan_layout *layout = &phase->pipelines[i].layout;
         builder->pipes[i].first_cursor = builder->n_cursors;
         builder->n_cursors += builder_equal_pipeline(builder, i) == i ? layout->stages : 0;
-        n_participants += (size_t)layout->context * (size_t)layout->tensor *
-                          (size_t)(phase->pipelines[i].n_exchanges > 0 ? layout->stages : 1);
+        n_participants +=
+            (size_t)layout->context * (size_t)layout->tensor * (size_t)(phase->n_attentions > 0 ? layout->stages : 1);
     }
     builder->cursors = check_malloc((size_t)builder->n_cursors * sizeof *builder->cursors);
     builder->queue = check_malloc((size_t)builder->n_cursors * sizeof *builder->queue);
@@ -495,7 +341,7 @@ static void open_phase(struct builder *builder)
             open_pipe(builder, i, pipe);
         dag_rank += pipe->n_ranks * pipe->plan->layout.stages;
     }
-    open_groups(builder);
+    meetings_open(builder);
     joins_open(builder);
 }
 
@@ -513,18 +359,14 @@ void builder_close_phase(struct builder *builder)
         dag_pipe->relations = pipe->relations;
         for (int pass = 0; pass < N_STEP_PASSES; pass++)
             dag_pipe->cost[pass] = pipe->cost[pass];
-        for (int pass = 0; pass < N_PASSES; pass++) {
+        for (int pass = 0; pass < N_PASSES; pass++)
             free(pipe->done[pass]);
-            free(pipe->ordinal[pass]);
-            free(pipe->exchange_group[pass]);
-        }
-        free(pipe->exchange_first);
-        free(pipe->exchange_arrived);
         free(pipe->token);
         free(pipe->tokens);
         free(pipe->ends);
         free(pipe->fold);
     }
+    meetings_close(builder);
     free(builder->pipes);
     free(builder->cursors);
     free(builder->queue);
@@ -534,8 +376,6 @@ void builder_close_phase(struct builder *builder)
     free(builder->ranks);
     free(builder->micro_batches);
     free(builder->ready);
-    free(builder->group_first);
-    free(builder->arrived);
     joins_close(builder);
 }
 

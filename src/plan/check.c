@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compare.h"
 
 /* Pipeline in which a sample runs, or the pipelines of one group. */
 struct home {
@@ -289,7 +290,7 @@ static bool same_micro_batch(const struct plan_partition *partition, int32_t i, 
 {
     const struct plan_micro_batch *a = &partition->micro_batches[i], *b = &other->micro_batches[j];
     if (a->n_slices != b->n_slices || a->recompute != b->recompute || a->sharding != b->sharding ||
-        a->offload != b->offload || a->streams != b->streams)
+        a->parts != b->parts || a->offload != b->offload || a->streams != b->streams)
         return false;
     for (int32_t k = 0; k < a->n_slices; k++) {
         struct slice x = partition->slices[a->first_slice + k], y = other->slices[b->first_slice + k];
@@ -356,65 +357,142 @@ static bool check_ranks(struct checking *checking)
     return ok;
 }
 
-/* Exchanges of each micro-batch of each stage: its exchange group, and the share of its attention that is given away.
- */
-struct exchanging {
-    int32_t *exchange_group;
-    double *given;
+/* Attention of a micro-batch on a stage: its number, and the share of it that goes away. */
+struct attending {
+    int32_t attention;
+    double given;
 };
 
-/* Check one micro-batch on a stage as a participant of an exchange. */
-static bool check_participant(const struct checking *checking, const struct plan_exchange *exchange, int32_t stage,
-                              int32_t micro_batch, struct exchanging *of)
+/* Return the attention of a place, NULL after a breach. `of`: that of each pipeline's [micro-batch x stages + stage].
+ */
+static struct attending *attending_at(struct checking *checking, int32_t number, struct plan_place place,
+                                      struct attending *const *of)
 {
+    const struct plan_phase *phase = phase_of(checking);
+    enum pass pass = phase->attentions[number].pass;
+    checking->pipeline = place.pipeline;
     const struct plan_pipeline *pipeline = pipeline_of(checking);
-    if (stage < 0 || stage >= pipeline->layout.stages || micro_batch < 0 ||
-        micro_batch >= pipeline->partition[exchange->pass].n_micro_batches ||
-        pipeline->partition[exchange->pass].micro_batches[micro_batch].group >= 0)
-        return breach(checking, "there is no unshared %s micro-batch %d on stage %d to exchange",
-                      pass_name[exchange->pass], micro_batch, stage);
-    int32_t *group = &of->exchange_group[micro_batch * pipeline->layout.stages + stage];
-    if (*group >= 0 && *group != exchange->exchange_group)
-        return breach(checking, "%s micro-batch %d on stage %d is in exchange groups %d and %d",
-                      pass_name[exchange->pass], micro_batch, stage, *group, exchange->exchange_group);
-    *group = exchange->exchange_group;
-    return true;
-}
-
-static bool check_exchange(const struct checking *checking, enum pass pass, int32_t number, struct exchanging *of)
-{
-    const struct plan_pipeline *pipeline = pipeline_of(checking);
-    const struct plan_exchange *exchange = &pipeline->exchanges[number];
-    int32_t before = number > 0 ? exchange[-1].exchange_group : 0;
-    if (exchange->exchange_group < before || exchange->exchange_group > before + (number > 0) ||
-        pipeline->layout.chunks > 1 || exchange->from_stage == exchange->to_stage || exchange->pass >= N_PASSES ||
-        exchange->share <= 0)
-        return breach(checking, "exchange %d is not valid", number);
-    if (exchange->pass != pass)
-        return true;
-    if (!check_participant(checking, exchange, exchange->from_stage, exchange->from_micro_batch, of) ||
-        !check_participant(checking, exchange, exchange->to_stage, exchange->to_micro_batch, of))
-        return false;
-    double *given = &of->given[exchange->from_micro_batch * pipeline->layout.stages + exchange->from_stage];
-    *given += exchange->share;
-    return *given <= 1 + 1e-9 || breach(checking, "%s micro-batch %d on stage %d gives away %g of its attention",
-                                        pass_name[pass], exchange->from_micro_batch, exchange->from_stage, *given);
-}
-
-static bool check_exchanges(const struct checking *checking)
-{
-    const struct plan_pipeline *pipeline = pipeline_of(checking);
-    bool ok = true;
-    for (enum pass pass = PASS_FORWARD; pass < N_PASSES && pipeline->n_exchanges > 0; pass++) {
-        size_t n = (size_t)pipeline->partition[pass].n_micro_batches * (size_t)pipeline->layout.stages;
-        struct exchanging of = {check_malloc(n * sizeof *of.exchange_group), check_calloc(n, sizeof *of.given)};
-        for (size_t i = 0; i < n; i++)
-            of.exchange_group[i] = -1;
-        for (int32_t i = 0; ok && i < pipeline->n_exchanges; i++)
-            ok = check_exchange(checking, pass, i, &of);
-        free(of.exchange_group);
-        free(of.given);
+    if (place.stage < 0 || place.stage >= pipeline->layout.stages || pipeline->layout.chunks > 1 ||
+        place.micro_batch < 0 || place.micro_batch >= pipeline->partition[pass].n_micro_batches) {
+        breach(checking, "attention %d has no %s micro-batch %d on stage %d", number, pass_name[pass],
+               place.micro_batch, place.stage);
+        return NULL;
     }
+    struct attending *at = &of[place.pipeline][place.micro_batch * pipeline->layout.stages + place.stage];
+    if (at->attention >= 0 && at->attention != number) {
+        breach(checking, "%s micro-batch %d on stage %d is in attentions %d and %d", pass_name[pass], place.micro_batch,
+               place.stage, at->attention, number);
+        return NULL;
+    }
+    at->attention = number;
+    return at;
+}
+
+/* Check one block of an attention. Only slices of a SLICE_PLACED micro-batch may go to a stage that runs nothing. */
+static bool check_block(struct checking *checking, int32_t number, const struct plan_block *block,
+                        struct attending *const *of)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    enum pass pass = phase->attentions[number].pass;
+    struct attending *from = attending_at(checking, number, block->from, of);
+    if (from == NULL || (block->to.micro_batch >= 0 && attending_at(checking, number, block->to, of) == NULL))
+        return false;
+    checking->pipeline = block->from.pipeline;
+    const struct plan_micro_batch *micro_batch =
+        &pipeline_of(checking)->partition[pass].micro_batches[block->from.micro_batch];
+    bool placed = micro_batch->sharding == SLICE_PLACED;
+    bool whole = block->share > 0 && block->n_slices == 0 && micro_batch->group < 0 && block->to.micro_batch >= 0 &&
+                 !plan_same_place(block->from, block->to);
+    if (placed ? block->share != 0 : !whole)
+        return breach(checking, "attention %d has a block of %s micro-batch %d that is not valid", number,
+                      pass_name[pass], block->from.micro_batch);
+    from->given += block->share;
+    return from->given <= 1 + 1e-9 || breach(checking, "%s micro-batch %d on stage %d gives away %g of its attention",
+                                             pass_name[pass], block->from.micro_batch, block->from.stage, from->given);
+}
+
+static int by_token(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    return x->sample != y->sample ? COMPARE(x->sample, y->sample) : COMPARE(x->begin, y->begin);
+}
+
+/* Return slices in order of their tokens. The caller frees the result. */
+static struct slice *in_order(const struct slice *slices, int32_t n)
+{
+    struct slice *sorted = check_malloc((size_t)n * sizeof *slices);
+    for (int32_t i = 0; i < n; i++)
+        sorted[i] = slices[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_token);
+    return sorted;
+}
+
+/* Check that the blocks of an attention that come from a stage have each query of its micro-batch once. */
+static bool check_queries(struct checking *checking, const struct plan_attention *attention, int32_t stage)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    struct slice *queries = check_malloc((size_t)phase->n_block_slices * sizeof *queries);
+    int32_t n = 0, i = 0;
+    const struct plan_block *first = NULL;
+    for (int32_t k = attention->first_block; k < attention->first_block + attention->n_blocks; k++) {
+        const struct plan_block *block = &phase->blocks[k];
+        for (int32_t j = 0; block->from.stage == stage && j < block->n_slices; j++)
+            queries[n++] = phase->block_slices[block->first_slice + j];
+        first = block->from.stage == stage && block->share == 0 ? block : first;
+    }
+    if (first == NULL) {
+        free(queries);
+        return true;
+    }
+    const struct plan_partition *partition = &phase->pipelines[first->from.pipeline].partition[attention->pass];
+    const struct plan_micro_batch *micro_batch = &partition->micro_batches[first->from.micro_batch];
+    struct slice *all = in_order(partition->slices + micro_batch->first_slice, micro_batch->n_slices);
+    struct slice *sorted = in_order(queries, n);
+    bool ok = true;
+    for (int32_t k = 0; ok && k < micro_batch->n_slices; k++) {
+        for (; i < n && sorted[i].sample == all[k].sample && sorted[i].begin == all[k].begin; i++)
+            all[k].begin = sorted[i].end;
+        ok = all[k].begin == all[k].end;
+    }
+    free(queries);
+    free(sorted);
+    free(all);
+    return (ok && i == n) || breach(checking, "blocks do not have each query of %s micro-batch %d on stage %d once",
+                                    pass_name[attention->pass], first->from.micro_batch, stage);
+}
+
+static bool check_attention(struct checking *checking, int32_t number, struct attending *const *of)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    const struct plan_attention *attention = &phase->attentions[number];
+    bool ok = true;
+    for (int32_t i = 0; ok && i < attention->n_blocks; i++)
+        ok = check_block(checking, number, &phase->blocks[attention->first_block + i], of);
+    for (int32_t stage = 0; ok && stage < pipeline_of(checking)->layout.stages; stage++)
+        ok = check_queries(checking, attention, stage);
+    return ok;
+}
+
+/* Check the attentions of a phase, and that blocks place all of each SLICE_PLACED micro-batch. */
+static bool check_attentions(struct checking *checking)
+{
+    const struct plan_phase *phase = phase_of(checking);
+    struct attending **of = check_calloc((size_t)phase->n_pipelines, sizeof(struct attending *));
+    bool ok = true;
+    for (enum pass pass = PASS_FORWARD; ok && pass < N_PASSES; pass++) {
+        for (int32_t i = 0; i < phase->n_pipelines; i++) {
+            const struct plan_pipeline *pipeline = &phase->pipelines[i];
+            int32_t n = pipeline->partition[pass].n_micro_batches * pipeline->layout.stages;
+            of[i] = check_realloc(of[i], (size_t)n * sizeof **of);
+            for (int32_t k = 0; k < n; k++)
+                of[i][k] = (struct attending){.attention = -1};
+        }
+        for (int32_t i = 0; ok && i < phase->n_attentions; i++)
+            ok = phase->attentions[i].pass != pass || check_attention(checking, i, of);
+    }
+    for (int32_t i = 0; i < phase->n_pipelines; i++)
+        free(of[i]);
+    free(of);
     return ok;
 }
 
@@ -424,11 +502,10 @@ static bool check_phase(struct checking *checking)
     for (int32_t i = 0; i < phase->n_pipelines; i++) {
         checking->pipeline = i;
         if (!check_partition(checking, PASS_FORWARD) || !check_partition(checking, PASS_BACKWARD) ||
-            !check_padding(checking) || !check_steps(checking) || !check_need(checking) || !check_exchanges(checking) ||
-            !check_offload(checking))
+            !check_padding(checking) || !check_steps(checking) || !check_need(checking) || !check_offload(checking))
             return false;
     }
-    if (!check_ranks(checking))
+    if (!check_ranks(checking) || !check_attentions(checking))
         return false;
     for (int32_t i = 0; i < phase->n_groups; i++)
         if (!check_group(checking, i))

@@ -16,7 +16,8 @@
  * 4. need[] has the values of plan_fill_need.
  * 5. A micro-batch's context degree is its group's size times the layout's. Shares of offload are 0 to 1.
  * 6. No GPU is in two pipelines of a phase.
- * 7. A micro-batch is in one group of exchanges, and gives away no more than its attention.
+ * 7. A micro-batch is in one attention of a pass and stage, and gives away no more than its attention. Blocks have each
+ *    query of a SLICE_PLACED micro-batch once.
  *
  * @param n_samples  samples of the batch
  * @param tokens     tokens of each of them

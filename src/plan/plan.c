@@ -43,10 +43,25 @@ struct plan_micro_batch *plan_add_micro_batch(struct plan_partition *partition)
     return micro_batch;
 }
 
-void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange)
+void plan_add_attention(struct plan_phase *phase, enum pass pass, enum plan_beside beside)
 {
-    pipeline->exchanges = grown(pipeline->exchanges, pipeline->n_exchanges, sizeof *pipeline->exchanges);
-    pipeline->exchanges[pipeline->n_exchanges++] = exchange;
+    phase->attentions = grown(phase->attentions, phase->n_attentions, sizeof *phase->attentions);
+    phase->attentions[phase->n_attentions++] = (struct plan_attention){pass, beside, phase->n_blocks, 0};
+}
+
+void plan_add_block(struct plan_phase *phase, struct plan_place from, struct plan_place to, double share)
+{
+    phase->blocks = grown(phase->blocks, phase->n_blocks, sizeof *phase->blocks);
+    phase->blocks[phase->n_blocks++] =
+        (struct plan_block){.from = from, .to = to, .share = share, .first_slice = phase->n_block_slices};
+    phase->attentions[phase->n_attentions - 1].n_blocks++;
+}
+
+void plan_add_block_slice(struct plan_phase *phase, struct slice slice)
+{
+    phase->block_slices = grown(phase->block_slices, phase->n_block_slices, sizeof *phase->block_slices);
+    phase->block_slices[phase->n_block_slices++] = slice;
+    phase->blocks[phase->n_blocks - 1].n_slices++;
 }
 
 int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t micro_batch)
@@ -152,7 +167,6 @@ static void copy_pipeline(const struct plan_pipeline *from, struct plan_pipeline
     to->step_first = copied(from->step_first, from->layout.stages + 1, sizeof *from->step_first);
     if (from->step_first != NULL)
         to->steps = copied(from->steps, from->step_first[from->layout.stages], sizeof *from->steps);
-    to->exchanges = copied(from->exchanges, from->n_exchanges, sizeof *from->exchanges);
     int32_t n_virtual = from->layout.stages * from->layout.chunks;
     to->offload =
         copied(from->offload, n_virtual * from->partition[PASS_FORWARD].n_micro_batches, sizeof *from->offload);
@@ -164,6 +178,9 @@ static void copy_phase(const struct plan_phase *from, struct plan_phase *to)
     to->pipelines = copied(from->pipelines, from->n_pipelines, sizeof *from->pipelines);
     to->groups = copied(from->groups, from->n_groups, sizeof *from->groups);
     to->reshards = copied(from->reshards, from->n_reshards, sizeof *from->reshards);
+    to->attentions = copied(from->attentions, from->n_attentions, sizeof *from->attentions);
+    to->blocks = copied(from->blocks, from->n_blocks, sizeof *from->blocks);
+    to->block_slices = copied(from->block_slices, from->n_block_slices, sizeof *from->block_slices);
     for (int32_t i = 0; i < from->n_pipelines; i++)
         copy_pipeline(&from->pipelines[i], &to->pipelines[i]);
     for (int32_t i = 0; i < from->n_groups; i++)
@@ -191,7 +208,6 @@ void plan_pipeline_free(struct plan_pipeline *pipeline)
     free(pipeline->need);
     free(pipeline->step_first);
     free(pipeline->steps);
-    free(pipeline->exchanges);
     free(pipeline->offload);
     *pipeline = (struct plan_pipeline){0};
 }
@@ -205,6 +221,9 @@ void plan_phase_free(struct plan_phase *phase)
     free(phase->pipelines);
     free(phase->groups);
     free(phase->reshards);
+    free(phase->attentions);
+    free(phase->blocks);
+    free(phase->block_slices);
     *phase = (struct plan_phase){0};
 }
 

@@ -13,6 +13,7 @@
  * - micro-batches that several pipelines share, with a context degree of their own (DP-Merge, ByteScale, dynamic CP)
  * - phases of pipelines with unequal layouts (FlexSP, HotSPa), and the re-sharding before them (HotSPa)
  * - context sharding, recompute and offload per micro-batch (WLB-LLM, ByteScale)
+ * - attention that other ranks compute (SlimPipe, DistCA)
  * - documents that wait for a later iteration, and those that waited
  * - documents padded to the longest of their micro-batch, with attention on the padding
  *
@@ -40,6 +41,7 @@ struct plan_micro_batch {
     enum slice_sharding sharding;
     enum plan_formation formation;
     enum recompute recompute;
+    int32_t parts;  /* nano-batches of near-equal tokens in which its layers run one after the other; 0 is 1 */
     double offload; /* share of its activations that goes to the host on every stage (plan_offload) */
     bool streams;   /* activations go out and come back layer by layer while the passes run, so the rank never holds all
                        of them */
@@ -65,16 +67,6 @@ struct plan_layout {
     int32_t first_rank, stage_stride; /* [GPUs] */
 };
 
-/** Attention that another stage computes (SlimPipe's context exchange). It is `share` of the attention of
- * from_micro_batch on from_stage. It runs beside the attention of to_micro_batch on to_stage, in the same pass. Passes
- * of one exchange group run together: none ends before all of them have begun. Chunks are 1. */
-struct plan_exchange {
-    enum pass pass;
-    int32_t exchange_group; /* number of its group, ascending from 0 */
-    int32_t from_stage, from_micro_batch, to_stage, to_micro_batch;
-    double share;
-};
-
 /** Features of SlimPack that a pipeline may use, as flags. Samples are cut, the backward pass is cut anew, and one
  * of three orders is used (plan/order.h). */
 enum plan_feature {
@@ -93,8 +85,6 @@ struct plan_pipeline {
     int32_t *need; /* of each backward micro-batch: 1 + the last forward micro-batch that holds one of its samples */
     int32_t *step_first; /* [stages + 1] indices into steps */
     struct plan_step *steps;
-    int32_t n_exchanges;
-    struct plan_exchange *exchanges;
     int32_t features; /* flags of enum plan_feature; 0: the system has no such choice */
     double *offload;  /* [virtual stages x forward micro-batches], replaces the micro-batches' own shares; NULL: those
                          hold */
@@ -138,12 +128,49 @@ struct plan_reshard {
     double bytes;
 };
 
+/** A stage of a pipeline and the micro-batch that it runs; -1: it runs none. */
+struct plan_place {
+    int32_t pipeline, stage, micro_batch;
+};
+
+/**
+ * Attention of a micro-batch on `from` that `to` computes: these queries against these keys. There are two forms.
+ *
+ * 1. share > 0: all queries of from's micro-batch attend there to `share` of their keys. The rest stays (SlimPipe).
+ * 2. share 0: the queries of n_slices attend there to all their keys. `from` sends `keys` tokens of keys and values,
+ *    each once to a rank, and may have keys only. If from is to, the attention stays. These blocks have all queries of
+ *    a SLICE_PLACED micro-batch (DistCA). Blocks to a stage that runs nothing follow each other.
+ */
+struct plan_block {
+    struct plan_place from, to;
+    double share;
+    int32_t first_slice, n_slices; /* in block_slices of the phase */
+    int64_t keys;
+};
+
+/** Work of the same pass that hides the messages of blocks. */
+enum plan_beside {
+    BESIDE_ATTENTION, /* attention of other blocks */
+    BESIDE_LINEAR,    /* everything else in the pass: nano-batches take turns */
+    BESIDE_NOTHING
+};
+
+/** Passes whose attention goes by blocks. They run together: none ends before all of them have begun. Chunks are 1. */
+struct plan_attention {
+    enum pass pass;
+    enum plan_beside beside;
+    int32_t first_block, n_blocks;
+};
+
 struct plan_phase {
-    int32_t n_pipelines, n_groups, n_reshards;
+    int32_t n_pipelines, n_groups, n_reshards, n_attentions, n_blocks, n_block_slices;
     int32_t shards; /* replaces plan.shards if layouts of phases differ; 0: plan.shards holds */
     struct plan_pipeline *pipelines;
     struct plan_group *groups;
     struct plan_reshard *reshards;
+    struct plan_attention *attentions;
+    struct plan_block *blocks;
+    struct slice *block_slices;
 };
 
 struct plan {
@@ -170,8 +197,15 @@ static inline int32_t plan_rank(const struct plan_layout *layout, int32_t stage,
     return layout->first_rank + stage * layout->stage_stride + context * layout->tensor + tensor;
 }
 
-/** Append an exchange. */
-void plan_add_exchange(struct plan_pipeline *pipeline, struct plan_exchange exchange);
+/** Append an attention without blocks, a block to the latest attention, or a slice to the latest block. */
+void plan_add_attention(struct plan_phase *phase, enum pass pass, enum plan_beside beside);
+void plan_add_block(struct plan_phase *phase, struct plan_place from, struct plan_place to, double share);
+void plan_add_block_slice(struct plan_phase *phase, struct slice slice);
+
+static inline bool plan_same_place(struct plan_place a, struct plan_place b)
+{
+    return a.pipeline == b.pipeline && a.stage == b.stage && a.micro_batch == b.micro_batch;
+}
 
 /** Return the partition whose micro-batches a pass runs. */
 static inline const struct plan_partition *plan_partition_of(const struct plan_pipeline *pipeline, enum pass pass)

@@ -9,7 +9,7 @@
  * 2. If c ranks share a micro-batch, its attention takes each of them 1/c of the time on one rank alone, by the same
  *    curve. If the plan's own share takes less, it takes that (attention_add_kernels).
  * 3. Everything else stays: GEMMs, tensor parallelism, gradients, order of passes, padding, faults, jitter.
- * 4. Attention that stages exchange is no context group, so it stays as well (SlimPipe).
+ * 4. Attention by blocks is no context group, so it stays as well (SlimPipe, DistCA).
  * 5. Its time is that of the critical path.
  *
  * Each rank has 1/c of a micro-batch's attention. A placement that evens out other work, or slow GPUs, is beyond it.

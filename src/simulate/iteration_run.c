@@ -89,13 +89,13 @@ static bool check_fold(const struct iteration_run *run, struct error *err)
 static bool has_passes(const struct plan *plan, const struct replay_step *step)
 {
     const struct plan_phase *phase = &plan->phases[0];
-    bool has = plan->n_phases == 1 && phase->n_groups == 0 && phase->n_pipelines == step->ranks;
+    bool has =
+        plan->n_phases == 1 && phase->n_groups == 0 && phase->n_attentions == 0 && phase->n_pipelines == step->ranks;
     for (int32_t i = 0; has && i < phase->n_pipelines; i++) {
         const struct plan_pipeline *pipeline = &phase->pipelines[i];
         const struct plan_layout *layout = &pipeline->layout;
         has = layout->first_rank == i * layout->context * layout->tensor &&
-              layout->stages * layout->chunks == step->stages && !pipeline->splits_backward &&
-              pipeline->n_exchanges == 0;
+              layout->stages * layout->chunks == step->stages && !pipeline->splits_backward;
         for (int pass = 0; pass < N_PASSES; pass++)
             has = has && pipeline->partition[pass].n_micro_batches == step->micro_batches;
     }

@@ -85,7 +85,7 @@ static double micro_batch_imbalance(const struct plan *plan, const struct cost_s
             n += pipeline->partition[PASS_FORWARD].n_micro_batches;
             for (int32_t micro_batch = 0; micro_batch < pipeline->partition[PASS_FORWARD].n_micro_batches;
                  micro_batch++) {
-                double pass_s = micro_batches_pass_s(pipeline, setting, PASS_FORWARD, micro_batch);
+                double pass_s = micro_batches_pass_s(&plan->phases[i], j, setting, PASS_FORWARD, micro_batch);
                 most_s = fmax(most_s, pass_s);
                 sum_s += pass_s;
             }

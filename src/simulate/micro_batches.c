@@ -39,23 +39,27 @@ static void add_p95_over_p5(struct mean *mean, double *values, int32_t n)
     mean->n++;
 }
 
-double micro_batches_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                            int32_t micro_batch)
+/* Return the attention by blocks of a place, NULL: none. */
+static const struct plan_attention *attention_of(const struct plan_phase *phase, enum pass pass,
+                                                 struct plan_place place)
 {
-    struct cost_pass cost = dag_pass_cost(pipeline, setting, pass, micro_batch, 0);
-    double own = 1, taken_s = 0;
-    for (int32_t i = 0; i < pipeline->n_exchanges; i++) {
-        const struct plan_exchange *exchange = &pipeline->exchanges[i];
-        if (exchange->pass != pass)
-            continue;
-        if (exchange->from_stage == 0 && exchange->from_micro_batch == micro_batch)
-            own -= exchange->share;
-        if (exchange->to_stage == 0 && exchange->to_micro_batch == micro_batch)
-            taken_s +=
-                exchange->share *
-                dag_pass_cost(pipeline, setting, pass, exchange->from_micro_batch, exchange->from_stage).attention_s;
-    }
-    return cost_pass_s(&cost) + (fmax(0, own) - 1) * cost.attention_s + taken_s;
+    for (int32_t i = 0; i < phase->n_attentions; i++)
+        for (int32_t k = 0; phase->attentions[i].pass == pass && k < phase->attentions[i].n_blocks; k++) {
+            const struct plan_block *block = &phase->blocks[phase->attentions[i].first_block + k];
+            if (plan_same_place(block->from, place) || plan_same_place(block->to, place))
+                return &phase->attentions[i];
+        }
+    return NULL;
+}
+
+double micro_batches_pass_s(const struct plan_phase *phase, int32_t pipeline, const struct cost_setting *setting,
+                            enum pass pass, int32_t micro_batch)
+{
+    struct plan_place place = {pipeline, 0, micro_batch};
+    const struct plan_attention *attention = attention_of(phase, pass, place);
+    struct cost_pass cost = dag_pass_cost(&phase->pipelines[pipeline], setting, pass, micro_batch, 0);
+    double computed_s = attention != NULL ? dag_blocks_s(phase, attention, place, setting) : cost.attention_s;
+    return cost_pass_s(&cost) - cost.attention_s + computed_s;
 }
 
 /* Means of the fields of micro_batches_spread. */
@@ -63,10 +67,10 @@ struct means {
     struct mean flop, own_flop, time, imbalance;
 };
 
-static void add_pipeline(struct means *means, const struct plan_pipeline *pipeline, const struct cost_setting *setting,
-                         enum pass pass)
+static void add_pipeline(struct means *means, const struct plan_phase *phase, int32_t pipeline,
+                         const struct cost_setting *setting, enum pass pass)
 {
-    const struct plan_partition *partition = &pipeline->partition[pass];
+    const struct plan_partition *partition = &phase->pipelines[pipeline].partition[pass];
     struct flop_curve curve = flop_model_curve(setting->model, pass);
     double *flop = check_malloc((size_t)partition->n_micro_batches * sizeof *flop);
     double *time_s = check_malloc((size_t)partition->n_micro_batches * sizeof *time_s);
@@ -77,7 +81,7 @@ static void add_pipeline(struct means *means, const struct plan_pipeline *pipeli
             flop[n_flop++] = micro_batch_flop(partition, i, curve);
         if (partition->micro_batches[i].n_slices > 0 && partition->micro_batches[i].group < 0)
             own_flop[n_own++] = flop[n_flop - 1];
-        time_s[i] = micro_batches_pass_s(pipeline, setting, pass, i);
+        time_s[i] = micro_batches_pass_s(phase, pipeline, setting, pass, i);
     }
     means->imbalance.sum += gsl_stats_max(time_s, 1, (size_t)partition->n_micro_batches) /
                             gsl_stats_mean(time_s, 1, (size_t)partition->n_micro_batches);
@@ -97,7 +101,7 @@ struct micro_batches_spread micro_batches_spread_of(const struct plan *plan, con
     for (int32_t i = 0; i < plan->n_phases; i++)
         for (int32_t j = 0; j < plan->phases[i].n_pipelines; j++)
             if (plan->phases[i].pipelines[j].partition[pass].n_micro_batches >= 2)
-                add_pipeline(&means, &plan->phases[i].pipelines[j], setting, pass);
+                add_pipeline(&means, &plan->phases[i], j, setting, pass);
     return (struct micro_batches_spread){value_of(means.flop, NAN), value_of(means.own_flop, NAN),
                                          value_of(means.time, NAN), value_of(means.imbalance, 1)};
 }

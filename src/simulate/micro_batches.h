@@ -6,11 +6,11 @@
 #include "dag/dag.h"
 
 /**
- * Return the seconds of a micro-batch's pass on stage 0, without its ring; with exchanged attention, the part that
- * stage 0 computes. Devices are sound, as for plans: without faults.
+ * Return the seconds of a micro-batch's pass on stage 0 of a pipeline, without its ring. With blocks the attention is
+ * what the stage computes. Devices are sound, as for plans: without faults.
  */
-double micro_batches_pass_s(const struct plan_pipeline *pipeline, const struct cost_setting *setting, enum pass pass,
-                            int32_t micro_batch);
+double micro_batches_pass_s(const struct plan_phase *phase, int32_t pipeline, const struct cost_setting *setting,
+                            enum pass pass, int32_t micro_batch);
 
 /**
  * Spread over the micro-batches of one pipeline, with merged ones. Values are means over the pipelines with at least

@@ -11,7 +11,7 @@
  * 4. Among slices that run together, those with more attention than the mean give the excess to those with less. The
  *    slice with most gives to the one with least, until all have the mean (FLOPs; under 1% of it nothing moves).
  * 5. Queries, the share's keys and values, and the partial outputs move between the GPUs of the stages:
- *    cost_of_exchange.
+ *    cost_of_block.
  *
  * Deviates: - The paper interleaves chunks as well and sends keys and values ahead of their use; neither is done. - The
  * default of `slices`, 2 p, the pace of the stages and the 1% are inferred. - It packs documents, which the paper does
@@ -62,14 +62,15 @@ static double attention_flop(const struct plan_pipeline *pipeline, const struct 
 }
 
 /* Move attention within a tick, from the stage with most to the one with least. */
-static void share_out(struct plan_pipeline *pipeline, const struct model *model, struct tick *tick, int32_t *n_sets)
+static void share_out(struct plan_phase *phase, int32_t number, const struct cost_setting *setting, struct tick *tick)
 {
+    const struct plan_pipeline *pipeline = &phase->pipelines[number];
     int32_t stages = pipeline->layout.stages;
     double mean = 0;
     bool moved = false;
     for (int32_t s = 0; s < stages; s++) {
         tick->flop[s] =
-            tick->micro_batch[s] < 0 ? 0 : attention_flop(pipeline, model, tick->pass, tick->micro_batch[s]);
+            tick->micro_batch[s] < 0 ? 0 : attention_flop(pipeline, setting->model, tick->pass, tick->micro_batch[s]);
         mean += tick->flop[s] / tick->n;
     }
     for (int32_t s = 0; s < stages; s++)
@@ -83,18 +84,14 @@ static void share_out(struct plan_pipeline *pipeline, const struct model *model,
         double flop = tick->excess[from] < -tick->excess[to] ? tick->excess[from] : -tick->excess[to];
         if (flop <= 0.01 * mean)
             break;
-        plan_add_exchange(pipeline, (struct plan_exchange){.pass = tick->pass,
-                                                           .exchange_group = *n_sets,
-                                                           .from_stage = from,
-                                                           .from_micro_batch = tick->micro_batch[from],
-                                                           .to_stage = to,
-                                                           .to_micro_batch = tick->micro_batch[to],
-                                                           .share = flop / tick->flop[from]});
+        if (!moved)
+            plan_add_attention(phase, tick->pass, setting->cp_overlap ? BESIDE_ATTENTION : BESIDE_NOTHING);
+        plan_add_block(phase, (struct plan_place){number, from, tick->micro_batch[from]},
+                       (struct plan_place){number, to, tick->micro_batch[to]}, flop / tick->flop[from]);
         tick->excess[from] -= flop;
         tick->excess[to] += flop;
         moved = true;
     }
-    *n_sets += moved;
 }
 
 /* Return the backward micro-batch before which the last stage runs n forwards, -1: none. */
@@ -115,9 +112,11 @@ static int32_t backward_after(const int32_t *ahead, int32_t n_micro_batches, int
  * Exchange in all ticks of order_in_step. Stage s runs forward micro-batch t - s, and backward j with n(j) = t + 1 + s
  * - 2(p-1).
  */
-static void exchange_all(struct plan_pipeline *pipeline, const struct model *model, const int32_t *ahead)
+static void exchange_all(struct plan_phase *phase, int32_t number, const struct cost_setting *setting,
+                         const int32_t *ahead)
 {
-    int32_t stages = pipeline->layout.stages, n_sets = 0;
+    const struct plan_pipeline *pipeline = &phase->pipelines[number];
+    int32_t stages = pipeline->layout.stages;
     int32_t n_micro_batches[N_PASSES] = {pipeline->partition[PASS_FORWARD].n_micro_batches,
                                          pipeline->partition[PASS_BACKWARD].n_micro_batches};
     int32_t last = n_micro_batches[PASS_BACKWARD] > 0 ? ahead[n_micro_batches[PASS_BACKWARD] - 1] + 2 * stages : 0;
@@ -136,15 +135,16 @@ static void exchange_all(struct plan_pipeline *pipeline, const struct model *mod
                 tick.n += tick.micro_batch[s] >= 0;
             }
             if (tick.n > 1)
-                share_out(pipeline, model, &tick, &n_sets);
+                share_out(phase, number, setting, &tick);
         }
     free(tick.micro_batch);
     free(tick.flop);
     free(tick.excess);
 }
 
-static void run_slices(const struct plan_request *request, struct plan_pipeline *pipeline)
+static void run_slices(const struct plan_request *request, struct plan_phase *phase, int32_t number)
 {
+    struct plan_pipeline *pipeline = &phase->pipelines[number];
     const struct slimpipe_knobs *knobs = request->knobs;
     int32_t n = knobs->slices > 0 ? (int32_t)knobs->slices : 2 * pipeline->layout.stages;
     slicing_equal_length(pipeline, n);
@@ -155,7 +155,7 @@ static void run_slices(const struct plan_request *request, struct plan_pipeline 
     }
     int32_t *ahead = check_malloc((size_t)pipeline->partition[PASS_BACKWARD].n_micro_batches * sizeof *ahead);
     order_in_step(pipeline, ahead);
-    exchange_all(pipeline, request->setting->model, ahead);
+    exchange_all(phase, number, request->setting, ahead);
     free(ahead);
 }
 
@@ -168,7 +168,7 @@ static bool slimpipe_plan(const struct plan_request *request, void *state, struc
     packing_best_fit_batch(request->batch, (int32_t)request->context, &packing);
     bool ok = packing_plan(&own, request->batch->tokens, &packing, plan, err);
     for (int32_t i = 0; ok && i < plan->phases->n_pipelines; i++)
-        run_slices(request, &plan->phases->pipelines[i]);
+        run_slices(request, plan->phases, i);
     packing_free(&packing);
     return ok;
 }

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * This file appends attention that needs messages. A plan's blocks say who computes what for whom. A ring or gather of
+ * context parallelism is the same with blocks that follow from the ranks, which plans do not list.
+ */
+#include "dag/pass.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Append a SYNC of the participants from `first` on, after all tasks from `begin` on. @return its number */
+static int32_t add_sync(struct pass_work *work, int32_t first, int32_t begin)
+{
+    enum dag_stream stream = work->attention->beside == BESIDE_LINEAR ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE;
+    struct dag_task task = pass_task_of(work, &work->builder->participants[first], stream, DAG_SYNC, DAG_EXCHANGE);
+    int32_t sync = builder_task(work->builder, task, 0.0);
+    for (int32_t i = begin; i < sync; i++)
+        builder_edge(work->builder, i, DAG_COLLECTIVE);
+    return sync;
+}
+
+/* Return a task on the rank of a place with the tensor index of the participants from `first` on. */
+static struct dag_task task_at(const struct pass_work *work, int32_t first, struct plan_place place,
+                               enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
+{
+    const struct builder_pipe *pipe = &work->builder->pipes[place.pipeline];
+    int32_t dag_rank = pipe->first_rank + place.stage * pipe->n_ranks + first / pass_n_each(work);
+    struct dag_task task = builder_task_of(work->builder, dag_rank, stream, kind, purpose);
+    task.pass = (uint8_t)work->pass;
+    task.micro_batch = place.micro_batch;
+    return task;
+}
+
+/* Append the messages of all blocks in one direction after `after`. back: they carry the results. */
+static void add_messages(struct pass_work *work, int32_t first, int32_t after, bool back)
+{
+    struct builder *builder = work->builder;
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    const struct plan_attention *attention = work->attention;
+    for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
+        const struct plan_block *block = &phase->blocks[i];
+        if (plan_same_place(block->from, block->to))
+            continue;
+        struct cost_block cost = dag_block_cost(phase, work->pass, block, builder->setting);
+        double bytes = back ? cost.back_bytes : cost.out_bytes;
+        struct dag_task from =
+            task_at(work, first, back ? block->to : block->from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
+        struct dag_task to =
+            task_at(work, first, back ? block->from : block->to, DAG_STREAM_RAIL, DAG_SEND, DAG_EXCHANGE);
+        enum cost_route route = builder_route(builder, from.from_rank, to.from_rank);
+        from.to_rank = to.from_rank;
+        if (route == COST_NIC && attention->beside == BESIDE_LINEAR)
+            from.stream += DAG_STREAM_RAIL - DAG_STREAM_COLLECTIVE;
+        if (bytes <= 0)
+            continue;
+        builder_send(builder, from, cost_of_transfer(builder->setting, route, bytes, cost.n_messages));
+        builder_edge(builder, after, DAG_COLLECTIVE);
+    }
+}
+
+void pass_open_blocks(struct pass_work *work, int32_t first)
+{
+    struct builder *builder = work->builder;
+    struct builder_participant *participants = &builder->participants[first];
+    if (work->attention->beside != BESIDE_LINEAR)
+        return;
+    int32_t open = add_sync(work, first, builder->dag->n_tasks);
+    for (int32_t i = 0; i < pass_n_each(work); i++) {
+        builder_edge(builder, builder->stream_last[participants[i].dag_rank * DAG_N_STREAMS + DAG_STREAM_COMPUTE],
+                     DAG_SCHEDULE);
+        pass_after_inputs(work, &participants[i]);
+    }
+    add_messages(work, first, open, false);
+    add_messages(work, first, open, true);
+    int32_t sent = add_sync(work, first, open + 1);
+    for (int32_t i = 0; i < pass_n_each(work); i++) {
+        participants[i].open = open;
+        participants[i].sent = sent;
+    }
+}
+
+/* Return how many times as long a participant's kernels take as on a sound GPU. */
+static double stretch_of(const struct pass_work *work, const struct builder_participant *participant)
+{
+    double sound_s =
+        builder_cost_of(participant->pipe, work->pass, participant->micro_batch, participant->stage)->attention_s;
+    return sound_s > 0 ? participant->cost->attention_s / sound_s : 1;
+}
+
+/* Append the attention of all ranks that compute some, after `after`. Stages that run no pass do, too. */
+static void add_blocks(struct pass_work *work, int32_t first, int32_t after)
+{
+    struct builder *builder = work->builder;
+    const struct plan_phase *phase = &builder->plan->phases[builder->phase];
+    const struct plan_attention *attention = work->attention;
+    for (int32_t i = 0; i < pass_n_each(work); i++) {
+        const struct builder_participant *participant = &builder->participants[first + i];
+        struct plan_place place = {(int32_t)(participant->pipe - builder->pipes), participant->stage,
+                                   participant->micro_batch};
+        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        double seconds = dag_blocks_s(phase, attention, place, builder->setting);
+        builder_task(builder, task, stretch_of(work, participant) * seconds);
+        builder_edge(builder, after, DAG_COLLECTIVE);
+    }
+    for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
+        const struct plan_block *block = &phase->blocks[i];
+        if (block->to.micro_batch >= 0 || (i > attention->first_block && plan_same_place(block->to, block[-1].to)))
+            continue;
+        struct dag_task task = task_at(work, first, block->to, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        double factor = faults_pass_factor(builder->setting->faults, work->pass != PASS_FORWARD, task.from_rank);
+        builder_task(builder, task, factor * dag_blocks_s(phase, attention, block->to, builder->setting));
+        builder_edge(builder, after, DAG_COLLECTIVE);
+    }
+}
+
+static void attend_blocks(struct pass_work *work, int32_t first)
+{
+    struct builder *builder = work->builder;
+    struct builder_participant *participants = &builder->participants[first];
+    enum plan_beside beside = work->attention->beside;
+    int32_t after = add_sync(work, first, builder->dag->n_tasks), begin = after + 1;
+    for (int32_t i = 0; i < pass_n_each(work); i++)
+        builder_edge(builder, participants[i].ready, DAG_COLLECTIVE);
+    builder_edge(builder, participants[0].sent, DAG_COLLECTIVE);
+    if (beside != BESIDE_LINEAR)
+        add_messages(work, first, after, false);
+    if (beside == BESIDE_ATTENTION)
+        add_messages(work, first, after, true);
+    if (beside == BESIDE_NOTHING)
+        after = add_sync(work, first, begin);
+    int32_t attention = builder->dag->n_tasks;
+    add_blocks(work, first, after);
+    if (beside == BESIDE_NOTHING) {
+        after = add_sync(work, first, attention);
+        begin = after + 1;
+        add_messages(work, first, after, true);
+    }
+    int32_t close = add_sync(work, first, begin);
+    for (int32_t i = 0; i < pass_n_each(work); i++)
+        participants[i].ring = close;
+}
+
+/* Return the share of a rank's attention that is its own block of a ring. 0: all ranks come at the same time, so it
+ * need not be told apart. */
+static double own_share(const struct pass_work *work, int32_t first)
+{
+    const struct builder *builder = work->builder;
+    int32_t n = pass_n_each(work);
+    bool unequal = work->n_cursors > 1;
+    for (int32_t i = 0; dag_differs_by_gpu(builder->setting) && i < n; i++)
+        unequal = unequal || builder->participants[first + i].cost == &builder->faulty_cost[first + i];
+    if (!unequal)
+        return 0;
+    return 1.0 / (builder->setting->cp_type == SCENARIO_RING_CONTIGUOUS ? 2 * n - 1 : n);
+}
+
+/* Append the attention of all ranks behind a gather. */
+static void attend_behind(struct pass_work *work, int32_t first, int32_t gathered)
+{
+    for (int32_t i = 0; i < pass_n_each(work); i++) {
+        const struct builder_participant *participant = &work->builder->participants[first + i];
+        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        builder_task(work->builder, task, participant->cost->attention_s);
+        builder_edge(work->builder, gathered, DAG_COLLECTIVE);
+    }
+}
+
+/* Append the attention of all ranks beside a ring. A rank has its own keys, so its own block waits for nobody. Its
+ * other blocks wait until all ranks have opened the ring. */
+static void attend_beside(struct pass_work *work, int32_t first, int32_t open)
+{
+    double own = own_share(work, first);
+    for (int32_t i = 0; i < pass_n_each(work); i++) {
+        const struct builder_participant *participant = &work->builder->participants[first + i];
+        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
+        if (own > 0) {
+            builder_task(work->builder, task, own * participant->cost->attention_s);
+            builder_edge(work->builder, participant->ready, DAG_COLLECTIVE);
+        }
+        builder_task(work->builder, task, (1 - own) * participant->cost->attention_s);
+        builder_edge(work->builder, open, DAG_COLLECTIVE);
+    }
+}
+
+static void attend_ring(struct pass_work *work, int32_t first)
+{
+    const struct cost_setting *setting = work->builder->setting;
+    struct builder_participant *participants = &work->builder->participants[first];
+    const struct builder_pipe *pipe = participants->pipe;
+    const struct cost_pass *cost = participants->cost;
+    const struct builder_fold *fold =
+        pipe->fold != NULL ? &pipe->fold[builder_stage_of(pipe, participants->stage)] : NULL;
+    bool beside = scenario_is_ring(setting->cp_type) && setting->cp_overlap;
+    pass_collective(work, first, 1,
+                    (struct builder_collective){.n = fold != NULL ? pipe->n_ranks : pass_n_each(work),
+                                                .fold = fold,
+                                                .purpose = DAG_RING,
+                                                .bytes = cost->ring_bytes,
+                                                .steps = cost->ring_steps,
+                                                .wire_bytes = cost->context_wire_bytes,
+                                                .to_all = setting->cp_type == SCENARIO_ULYSSES},
+                    beside ? attend_beside : NULL);
+    if (beside)
+        return; /* the next pass waits for the ring */
+    attend_behind(work, first, participants->ring);
+    for (int32_t i = 0; i < pass_n_each(work); i++)
+        participants[i].ring = -1; /* The ring is over before the attention. */
+}
+
+void pass_attend(struct pass_work *work, int32_t first)
+{
+    if (work->attention == NULL)
+        attend_ring(work, first);
+    else
+        attend_blocks(work, first);
+}
+
+/* Return the attention of a block as cost/ takes it; it borrows the slices. */
+static struct cost_micro_batch micro_batch_of(const struct plan_phase *phase, enum pass pass,
+                                              const struct plan_block *block)
+{
+    struct cost_micro_batch micro_batch =
+        dag_micro_batch(&phase->pipelines[block->from.pipeline], pass, block->from.micro_batch);
+    if (block->share > 0)
+        return micro_batch;
+    micro_batch.slices = phase->block_slices + block->first_slice;
+    micro_batch.n_slices = block->n_slices;
+    micro_batch.context = 1;
+    micro_batch.sharding = SLICE_PER_DOCUMENT;
+    return micro_batch;
+}
+
+struct cost_block dag_block_cost(const struct plan_phase *phase, enum pass pass, const struct plan_block *block,
+                                 const struct cost_setting *setting)
+{
+    struct cost_setting stage_setting =
+        dag_setting(setting, &phase->pipelines[block->from.pipeline].layout, block->from.stage);
+    struct cost_micro_batch micro_batch = micro_batch_of(phase, pass, block);
+    struct cost_block cost = cost_of_block(&stage_setting, pass, &micro_batch, block->share, (double)block->keys);
+    cost.n_messages *= cost_parts(&micro_batch);
+    return cost;
+}
+
+/* Return the first stage with the layers of a stage. */
+static int32_t first_alike(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
+{
+    struct cost_setting own = dag_setting(setting, layout, stage);
+    for (int32_t first = 0; first < stage; first++) {
+        struct cost_setting other = dag_setting(setting, layout, first);
+        if (cost_same_layers(&own, &other))
+            return first;
+    }
+    return stage;
+}
+
+/* Return the seconds of all blocks of a place that come from stages with the layers of `stage`, in one packed kernel a
+ * layer. alike: first_alike of each stage; slices: room for them. */
+static double packed_s(const struct plan_phase *phase, const struct plan_attention *attention, struct plan_place place,
+                       const struct cost_setting *setting, int32_t stage, const int32_t *alike, struct slice *slices)
+{
+    struct cost_setting stage_setting = dag_setting(setting, &phase->pipelines[place.pipeline].layout, stage);
+    struct cost_micro_batch packed = {.slices = slices, .context = 1};
+    for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
+        const struct plan_block *block = &phase->blocks[i];
+        if (!plan_same_place(block->to, place) || alike[block->from.stage] != stage)
+            continue;
+        for (int32_t k = 0; k < block->n_slices; k++)
+            slices[packed.n_slices++] = phase->block_slices[block->first_slice + k];
+        packed.recompute = micro_batch_of(phase, attention->pass, block).recompute;
+    }
+    return packed.n_slices > 0 ? cost_blocks_s(&stage_setting, attention->pass, &packed) : 0;
+}
+
+/* Return the seconds of all attention of a micro-batch on a rank of its own. */
+static double whole_s(const struct plan_phase *phase, enum pass pass, struct plan_place place,
+                      const struct cost_setting *setting)
+{
+    const struct plan_pipeline *pipeline = &phase->pipelines[place.pipeline];
+    struct cost_setting stage_setting = dag_setting(setting, &pipeline->layout, place.stage);
+    struct cost_micro_batch micro_batch = dag_micro_batch(pipeline, pass, place.micro_batch);
+    return cost_blocks_s(&stage_setting, pass, &micro_batch);
+}
+
+double dag_blocks_s(const struct plan_phase *phase, const struct plan_attention *attention, struct plan_place place,
+                    const struct cost_setting *setting)
+{
+    double rest = 1, sum_s = 0;
+    int32_t n_slices = 0;
+    bool whole = false;
+    for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
+        const struct plan_block *block = &phase->blocks[i];
+        whole = whole || block->share > 0;
+        rest -= plan_same_place(block->from, place) ? block->share : 0;
+        if (!plan_same_place(block->to, place))
+            continue;
+        n_slices += block->n_slices;
+        if (block->share > 0)
+            sum_s += block->share * whole_s(phase, attention->pass, block->from, setting);
+    }
+    if (whole)
+        return sum_s + fmax(0, rest) * whole_s(phase, attention->pass, place, setting);
+    const struct plan_layout *layout = &phase->pipelines[place.pipeline].layout;
+    struct slice *slices = check_malloc((size_t)n_slices * sizeof *slices);
+    int32_t *alike = check_malloc((size_t)layout->stages * sizeof *alike);
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        alike[stage] = first_alike(setting, layout, stage);
+    for (int32_t stage = 0; stage < layout->stages; stage++)
+        sum_s += alike[stage] == stage ? packed_s(phase, attention, place, setting, stage, alike, slices) : 0;
+    free(slices);
+    free(alike);
+    return sum_s;
+}
