@@ -12,16 +12,22 @@ static int64_t attention_width(const struct model *model, int32_t kind, enum pas
     return pass == PASS_FORWARD ? keys + values : 3 * keys + 2 * values;
 }
 
-/** Add n times the FLOPs of a layer of a kind. */
-static void add_layers(struct flop_curve *curve, const struct model *model, int32_t kind, enum pass pass, int64_t n)
+/** Add n times the FLOPs of attention in a layer of a kind. */
+static void add_attention(struct flop_curve *curve, const struct model *model, int32_t kind, enum pass pass, int64_t n)
 {
-    int64_t p = layer_matrix_parameters(model, kind);
     int64_t window = model->kinds[kind].window, q = n * attention_width(model, kind, pass);
-    curve->l += n * (pass == PASS_FORWARD ? 2 : 4) * p + q;
+    curve->l += q;
     if (window == 0)
         curve->q += q;
     else
         curve->windows[curve->n_windows++] = (struct flop_window){q, window};
+}
+
+/** Add n times the FLOPs of a layer of a kind. */
+static void add_layers(struct flop_curve *curve, const struct model *model, int32_t kind, enum pass pass, int64_t n)
+{
+    curve->l += n * (pass == PASS_FORWARD ? 2 : 4) * layer_matrix_parameters(model, kind);
+    add_attention(curve, model, kind, pass, n);
 }
 
 struct flop_curve flop_layer_curve(const struct model *model, int32_t kind, enum pass pass)
@@ -44,15 +50,28 @@ int64_t flop_repeats(const struct model *model)
     return divisor;
 }
 
-struct flop_curve flop_model_curve(const struct model *model, enum pass pass)
+/** Return the sum over all kinds of what `add` adds for a layer, over flop_repeats. */
+static struct flop_curve sum_of(const struct model *model, enum pass pass,
+                                void (*add)(struct flop_curve *curve, const struct model *model, int32_t kind,
+                                            enum pass pass, int64_t n))
 {
     int64_t n[MODEL_MAX_KINDS], repeats = flop_repeats(model);
     struct flop_curve sum = {0};
     model_count_kinds(model, n);
     for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++)
         if (n[kind] > 0)
-            add_layers(&sum, model, kind, pass, n[kind] / repeats);
+            add(&sum, model, kind, pass, n[kind] / repeats);
     return sum;
+}
+
+struct flop_curve flop_model_curve(const struct model *model, enum pass pass)
+{
+    return sum_of(model, pass, add_layers);
+}
+
+struct flop_curve flop_attention_curve(const struct model *model, enum pass pass)
+{
+    return sum_of(model, pass, add_attention);
 }
 
 bool flop_fits(const struct model *model, int64_t layers, int64_t tokens)

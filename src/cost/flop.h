@@ -47,6 +47,9 @@ struct flop_curve flop_layer_curve(const struct model *model, int32_t kind, enum
  * kind. With one kind it is the work of one layer. Systems cut samples by it, as only shares matter to them.
  */
 struct flop_curve flop_model_curve(const struct model *model, enum pass pass);
+
+/** Return the work of attention in flop_model_curve. */
+struct flop_curve flop_attention_curve(const struct model *model, enum pass pass);
 int64_t flop_repeats(const struct model *model);
 
 /** Return F(x). */

@@ -72,13 +72,8 @@ void pass_open_blocks(struct pass_work *work, int32_t first)
                      DAG_SCHEDULE);
         pass_after_inputs(work, &participants[i]);
     }
-    add_messages(work, first, open, false);
-    add_messages(work, first, open, true);
-    int32_t sent = add_sync(work, first, open + 1);
-    for (int32_t i = 0; i < pass_n_each(work); i++) {
+    for (int32_t i = 0; i < pass_n_each(work); i++)
         participants[i].open = open;
-        participants[i].sent = sent;
-    }
 }
 
 /* Return how many times as long a participant's kernels take as on a sound GPU. */
@@ -120,10 +115,14 @@ static void attend_blocks(struct pass_work *work, int32_t first)
     struct builder *builder = work->builder;
     struct builder_participant *participants = &builder->participants[first];
     enum plan_beside beside = work->attention->beside;
-    int32_t after = add_sync(work, first, builder->dag->n_tasks), begin = after + 1;
+    int32_t hidden = builder->dag->n_tasks;
+    if (beside == BESIDE_LINEAR) {
+        add_messages(work, first, participants[0].open, false);
+        add_messages(work, first, participants[0].open, true);
+    }
+    int32_t after = add_sync(work, first, hidden), begin = after + 1;
     for (int32_t i = 0; i < pass_n_each(work); i++)
         builder_edge(builder, participants[i].ready, DAG_COLLECTIVE);
-    builder_edge(builder, participants[0].sent, DAG_COLLECTIVE);
     if (beside != BESIDE_LINEAR)
         add_messages(work, first, after, false);
     if (beside == BESIDE_ATTENTION)

@@ -53,7 +53,7 @@ struct builder_participant {
     const struct builder_pipe *pipe;
     int32_t micro_batch, stage, rank, dag_rank; /* stage: virtual; rank: index among the stage's ranks */
     struct builder_end *end;                    /* of the pass; for PASS_WEIGHT the end of its micro-batch's backward */
-    int32_t open, sent;                         /* SYNCs around the messages that its linear part hides, -1: none */
+    int32_t open;                               /* SYNC before its linear part, which hides messages; -1: none */
     int32_t ready;                              /* task after which its ring can start */
     int32_t ring;                               /* SYNC that closes its ring, -1: none */
     const struct cost_pass *cost;               /* of the pass */

@@ -39,7 +39,7 @@ static void set_participant(const struct pass_work *work, const struct builder_s
     participant->dag_rank = pipe->first_rank + cursor->stage * pipe->n_ranks + rank;
     participant->end =
         builder_end_of(pipe, builder_instance(pipe, end_pass_of, participant->micro_batch, participant->stage), rank);
-    participant->ready = participant->ring = participant->open = participant->sent = -1;
+    participant->ready = participant->ring = participant->open = -1;
     price(work, participant);
 }
 

@@ -79,10 +79,8 @@ void pass_offload(struct pass_work *work, const struct builder_participant *part
 void pass_collective(struct pass_work *work, int32_t first, int32_t stride, struct builder_collective collective,
                      void (*beside)(struct pass_work *work, int32_t first, int32_t open));
 
-/**
- * Append the messages of blocks that the passes' linear part hides, and the SYNCs around them, which participants keep
- * in `open` and `sent`. The participants, of one tensor index, begin with `first` and have no task of the pass yet.
- */
+/** Append the SYNC before passes whose linear part hides messages of blocks (builder_participant.open). Its
+ * participants, of one tensor index, begin with `first`. */
 void pass_open_blocks(struct pass_work *work, int32_t first);
 
 /**

@@ -94,6 +94,40 @@ void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead)
     order_by_leads(pipeline, lead, 2);
 }
 
+int32_t order_n_ticks(const struct plan_pipeline *pipeline, const int32_t *ahead)
+{
+    int32_t n = pipeline->partition[PASS_BACKWARD].n_micro_batches;
+    return n > 0 ? ahead[n - 1] + 2 * pipeline->layout.stages + 1 : 1;
+}
+
+/* Return the backward micro-batch before which the last stage runs n forwards, -1: none. */
+static int32_t backward_after(const int32_t *ahead, int32_t n_micro_batches, int32_t n)
+{
+    int32_t low = 0, high = n_micro_batches;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (ahead[middle] < n)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n_micro_batches && ahead[low] == n ? low : -1;
+}
+
+int32_t order_tick(const struct plan_pipeline *pipeline, const int32_t *ahead, int32_t tick, enum pass pass,
+                   int32_t *micro_batch)
+{
+    int32_t stages = pipeline->layout.stages, n = pipeline->partition[pass].n_micro_batches, n_running = 0;
+    for (int32_t s = 0; s < stages; s++) {
+        bool runs = tick >= s && tick - s < n;
+        micro_batch[s] = pass == PASS_BACKWARD ? backward_after(ahead, n, tick + 1 + s - 2 * (stages - 1))
+                         : runs                ? tick - s
+                                               : -1;
+        n_running += micro_batch[s] >= 0;
+    }
+    return n_running;
+}
+
 /* State of a stage, at the start of a cycle and after its steps. */
 struct adaptive {
     int32_t forward, backward; /* micro-batches that have run */

@@ -58,6 +58,17 @@ int32_t *order_long_leads(const struct plan_pipeline *pipeline, int32_t lead);
  */
 void order_in_step(struct plan_pipeline *pipeline, int32_t *ahead);
 
+/** Return the ticks of order_in_step, in each of which all stages run a forward and then all run a backward. */
+int32_t order_n_ticks(const struct plan_pipeline *pipeline, const int32_t *ahead);
+
+/**
+ * Fill in the micro-batch that each stage runs in a tick, -1: none. Stage s runs forward micro-batch tick - s, and
+ * backward j with n(j) = tick + 1 + s - 2(p-1).
+ * @return  number of stages that run one
+ */
+int32_t order_tick(const struct plan_pipeline *pipeline, const int32_t *ahead, int32_t tick, enum pass pass,
+                   int32_t *micro_batch);
+
 /**
  * Order micro-batches by DynaPipe's adaptive schedule. The partitions must have equal micro-batches.
  *

@@ -44,21 +44,13 @@ struct tick {
     double *flop, *excess; /* of attention: all; above the mean, 0 on other stages */
 };
 
-static double attention_flop(const struct plan_pipeline *pipeline, const struct model *model, enum pass pass,
-                             int32_t micro_batch)
+static double attention_flop(const struct plan_partition *partition, struct flop_curve curve, int32_t micro_batch)
 {
-    const struct plan_partition *partition = &pipeline->partition[pass];
-    int64_t n_layers[MODEL_MAX_KINDS];
-    double flop = 0;
-    model_count_kinds(model, n_layers);
-    for (int32_t i = 0; i < partition->micro_batches[micro_batch].n_slices; i++) {
-        struct slice slice = partition->slices[partition->micro_batches[micro_batch].first_slice + i];
-        for (int32_t kind = 0; kind < MODEL_MAX_KINDS; kind++) {
-            int64_t n = n_layers[kind] / flop_repeats(model);
-            flop += n > 0 ? (double)n * (double)flop_attention(model, kind, pass, slice.begin, slice.end) : 0;
-        }
-    }
-    return flop;
+    const struct plan_micro_batch *of = &partition->micro_batches[micro_batch];
+    int64_t flop = 0;
+    for (int32_t i = of->first_slice; i < of->first_slice + of->n_slices; i++)
+        flop += flop_of_slice(curve, partition->slices[i].begin, partition->slices[i].end);
+    return (double)flop;
 }
 
 /* Move attention within a tick, from the stage with most to the one with least. */
@@ -66,11 +58,13 @@ static void share_out(struct plan_phase *phase, int32_t number, const struct cos
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[number];
     int32_t stages = pipeline->layout.stages;
+    struct flop_curve curve = flop_attention_curve(setting->model, tick->pass);
     double mean = 0;
     bool moved = false;
     for (int32_t s = 0; s < stages; s++) {
-        tick->flop[s] =
-            tick->micro_batch[s] < 0 ? 0 : attention_flop(pipeline, setting->model, tick->pass, tick->micro_batch[s]);
+        tick->flop[s] = tick->micro_batch[s] < 0
+                            ? 0
+                            : attention_flop(&pipeline->partition[tick->pass], curve, tick->micro_batch[s]);
         mean += tick->flop[s] / tick->n;
     }
     for (int32_t s = 0; s < stages; s++)
@@ -94,46 +88,18 @@ static void share_out(struct plan_phase *phase, int32_t number, const struct cos
     }
 }
 
-/* Return the backward micro-batch before which the last stage runs n forwards, -1: none. */
-static int32_t backward_after(const int32_t *ahead, int32_t n_micro_batches, int32_t n)
-{
-    int32_t low = 0, high = n_micro_batches;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (ahead[middle] < n)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n_micro_batches && ahead[low] == n ? low : -1;
-}
-
-/*
- * Exchange in all ticks of order_in_step. Stage s runs forward micro-batch t - s, and backward j with n(j) = t + 1 + s
- * - 2(p-1).
- */
+/* Exchange in all ticks of order_in_step. */
 static void exchange_all(struct plan_phase *phase, int32_t number, const struct cost_setting *setting,
                          const int32_t *ahead)
 {
     const struct plan_pipeline *pipeline = &phase->pipelines[number];
-    int32_t stages = pipeline->layout.stages;
-    int32_t n_micro_batches[N_PASSES] = {pipeline->partition[PASS_FORWARD].n_micro_batches,
-                                         pipeline->partition[PASS_BACKWARD].n_micro_batches};
-    int32_t last = n_micro_batches[PASS_BACKWARD] > 0 ? ahead[n_micro_batches[PASS_BACKWARD] - 1] + 2 * stages : 0;
-    struct tick tick = {.micro_batch = check_malloc((size_t)stages * sizeof *tick.micro_batch),
-                        .flop = check_malloc((size_t)stages * sizeof *tick.flop),
-                        .excess = check_malloc((size_t)stages * sizeof *tick.excess)};
-    for (int32_t time = 0; time <= last; time++)
+    size_t stages = (size_t)pipeline->layout.stages;
+    struct tick tick = {.micro_batch = check_malloc(stages * sizeof *tick.micro_batch),
+                        .flop = check_malloc(stages * sizeof *tick.flop),
+                        .excess = check_malloc(stages * sizeof *tick.excess)};
+    for (int32_t i = 0; i < order_n_ticks(pipeline, ahead); i++)
         for (tick.pass = PASS_FORWARD; tick.pass < N_PASSES; tick.pass++) {
-            tick.n = 0;
-            for (int32_t s = 0; s < stages; s++) {
-                bool runs = time >= s && time - s < n_micro_batches[PASS_FORWARD];
-                tick.micro_batch[s] = tick.pass == PASS_BACKWARD ? backward_after(ahead, n_micro_batches[PASS_BACKWARD],
-                                                                                  time + 1 + s - 2 * (stages - 1))
-                                      : runs                     ? time - s
-                                                                 : -1;
-                tick.n += tick.micro_batch[s] >= 0;
-            }
+            tick.n = order_tick(pipeline, ahead, i, tick.pass, tick.micro_batch);
             if (tick.n > 1)
                 share_out(phase, number, setting, &tick);
         }
