@@ -511,3 +511,24 @@ TEST(gradient_accumulation__is_a_kernel_of_the_backward)
     CHECK_TEXT(kernels.kernel[kernels.n - 1].name, "sum of gradients");
     CHECK_TRUE(kernels.kernel[kernels.n - 1].bytes == 80 * 26);
 }
+
+/* Two nano-batches of 300 tokens take twice as long as one in linear layers, and launch twice as many kernels. Their
+ * attention is one kernel, and boundaries carry all tokens. */
+TEST(cost_of_pass__runs_nano_batches_one_after_the_other)
+{
+    struct cost_setting setting = *hand_setting();
+    setting.host.layer_kernel.host_s = 1e-6;
+    for (enum pass pass = PASS_FORWARD; pass < N_PASSES; pass++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            struct cost_micro_batch half = {.padding_tokens = 300, .context = 1}, both = half;
+            half.recompute = both.recompute = recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+            both.padding_tokens = 600;
+            both.parts = 2;
+            struct cost_pass one = cost_of_pass(&setting, pass, &half), two = cost_of_pass(&setting, pass, &both);
+            CHECK_CLOSE(two.kernels_s, 2 * one.kernels_s, 1e-12);
+            CHECK_CLOSE(two.product_s, 2 * one.product_s, 1e-12);
+            CHECK_CLOSE(two.boundary_bytes, 2 * one.boundary_bytes, 1e-12);
+            both.parts = 1;
+            CHECK_TRUE(cost_of_pass(&setting, pass, &both).host_s < two.host_s);
+        }
+}

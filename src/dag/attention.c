@@ -10,24 +10,37 @@
 
 #include "base/check.h"
 
+/* Return the stream of messages by a route. Beside linear layers they do not wait for collectives of these. */
+static enum dag_stream stream_of(const struct pass_work *work, enum cost_route route)
+{
+    if (work->attention->beside != BESIDE_LINEAR)
+        return DAG_STREAM_COLLECTIVE;
+    return route == COST_NIC ? DAG_STREAM_SHARD_RAIL : DAG_STREAM_SHARDS;
+}
+
 /* Append a SYNC of the participants from `first` on, after all tasks from `begin` on. @return its number */
 static int32_t add_sync(struct pass_work *work, int32_t first, int32_t begin)
 {
-    enum dag_stream stream = work->attention->beside == BESIDE_LINEAR ? DAG_STREAM_RAIL : DAG_STREAM_COLLECTIVE;
-    struct dag_task task = pass_task_of(work, &work->builder->participants[first], stream, DAG_SYNC, DAG_EXCHANGE);
+    struct dag_task task =
+        pass_task_of(work, &work->builder->participants[first], stream_of(work, COST_NVLINK), DAG_SYNC, DAG_EXCHANGE);
     int32_t sync = builder_task(work->builder, task, 0.0);
     for (int32_t i = begin; i < sync; i++)
         builder_edge(work->builder, i, DAG_COLLECTIVE);
     return sync;
 }
 
-/* Return a task on the rank of a place with the tensor index of the participants from `first` on. */
+/* Return the graph's rank of a place with the tensor index of the participants from `first` on. */
+static int32_t rank_at(const struct pass_work *work, int32_t first, struct plan_place place)
+{
+    const struct builder_pipe *pipe = &work->builder->pipes[place.pipeline];
+    return pipe->first_rank + place.stage * pipe->n_ranks + first / pass_n_each(work);
+}
+
+/* Return a task on the rank of a place. */
 static struct dag_task task_at(const struct pass_work *work, int32_t first, struct plan_place place,
                                enum dag_stream stream, enum dag_kind kind, enum dag_purpose purpose)
 {
-    const struct builder_pipe *pipe = &work->builder->pipes[place.pipeline];
-    int32_t dag_rank = pipe->first_rank + place.stage * pipe->n_ranks + first / pass_n_each(work);
-    struct dag_task task = builder_task_of(work->builder, dag_rank, stream, kind, purpose);
+    struct dag_task task = builder_task_of(work->builder, rank_at(work, first, place), stream, kind, purpose);
     task.pass = (uint8_t)work->pass;
     task.micro_batch = place.micro_batch;
     return task;
@@ -45,17 +58,16 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t after, b
             continue;
         struct cost_block cost = dag_block_cost(phase, work->pass, block, builder->setting);
         double bytes = back ? cost.back_bytes : cost.out_bytes;
-        struct dag_task from =
-            task_at(work, first, back ? block->to : block->from, DAG_STREAM_COLLECTIVE, DAG_SEND, DAG_EXCHANGE);
-        struct dag_task to =
-            task_at(work, first, back ? block->from : block->to, DAG_STREAM_RAIL, DAG_SEND, DAG_EXCHANGE);
-        enum cost_route route = builder_route(builder, from.from_rank, to.from_rank);
-        from.to_rank = to.from_rank;
-        if (route == COST_NIC && attention->beside == BESIDE_LINEAR)
-            from.stream += DAG_STREAM_RAIL - DAG_STREAM_COLLECTIVE;
+        const struct plan_place *sender = back ? &block->to : &block->from,
+                                *receiver = back ? &block->from : &block->to;
+        int32_t from = builder->dag->ranks[rank_at(work, first, *sender)].rank;
+        int32_t to = builder->dag->ranks[rank_at(work, first, *receiver)].rank;
+        enum cost_route route = builder_route(builder, from, to);
+        struct dag_task task = task_at(work, first, *sender, stream_of(work, route), DAG_SEND, DAG_EXCHANGE);
+        task.to_rank = to;
         if (bytes <= 0)
             continue;
-        builder_send(builder, from, cost_of_transfer(builder->setting, route, bytes, cost.n_messages));
+        builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, cost.n_messages));
         builder_edge(builder, after, DAG_COLLECTIVE);
     }
 }

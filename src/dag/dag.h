@@ -72,7 +72,7 @@ enum dag_stream {
     DAG_STREAM_SEND_BACKWARD,
     DAG_STREAM_COLLECTIVE,
     DAG_STREAM_RAIL,   /* bytes of a collective between NVLink domains, beside those inside them */
-    DAG_STREAM_SHARDS, /* the same two of collectives that run beside kernels: those of zero2 and zero3 */
+    DAG_STREAM_SHARDS, /* the same two of what runs beside kernels: collectives of zero2 and zero3, and blocks */
     DAG_STREAM_SHARD_RAIL,
     DAG_STREAM_TO_HOST,
     DAG_STREAM_FROM_HOST,

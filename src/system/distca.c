@@ -6,7 +6,8 @@
  * 1. A pool is a set of replicas that share their attention servers; without `pool` it is all. A server is the TP group
  *    of a stage.
  * 2. Samples, longest first, go to the micro-batch with fewest tokens so far (ties: the lowest). There are as many
- *    micro-batches as windows of the context, or of the memory if that is less, on each replica.
+ *    micro-batches as windows of the context, or of the memory if that is less, on each replica. Empty ones are left
+ *    out.
  * 3. A micro-batch has its samples end to end, cut into equal runs of tokens, one for each replica of the pool. A
  *    sample over several replicas is cut from both ends: of a replica's tokens half are a head, half a tail. These
  *    pieces have equal attention a token.
@@ -376,7 +377,9 @@ static void add_micro_batches(const struct plan_request *request, int32_t replic
     assign(batch, order, n, bin);
     samples_by_bin(batch->n_samples, order, bin, n, first, sample);
     for (int32_t i = 0; i < n; i++)
-        packing_add_shared(request, sample + first[i], first[i + 1] - first[i], i % pools * replicas, replicas, phase);
+        if (first[i + 1] > first[i])
+            packing_add_shared(request, sample + first[i], first[i + 1] - first[i], i % pools * replicas, replicas,
+                               phase);
     for (int32_t i = 0; i < phase->n_pipelines; i++)
         for (int pass = 0; pass < N_PASSES; pass++)
             for (int32_t k = 0; k < phase->pipelines[i].partition[pass].n_micro_batches; k++) {
