@@ -8,6 +8,7 @@ a file that cannot be read so.
 import argparse
 import collections
 import itertools
+import json
 import math
 import pathlib
 import re
@@ -35,7 +36,7 @@ class Platform:
         lines = [f"# {word}: {sentence}" for word, sentences in remarks for sentence in sentences]
         for key, (value, remark) in self.keys.items():
             lines.append(f"{key}: {value}".ljust(27) + f"# {remark}" if remark else f"{key}: {value}")
-        return "\n".join(lines + [f'source: "{source}"']) + "\n"
+        return "\n".join(lines + [f"source: {json.dumps(source)}"]) + "\n"
 
 
 def groups(members, links):
@@ -339,5 +340,5 @@ def main():
 if __name__ == "__main__":
     said = main()
     if said is not None:
-        print(said, file=sys.stderr)
+        print("".join(letter if letter.isprintable() else "?" for letter in said), file=sys.stderr)
     sys.exit(2 if said else 0)

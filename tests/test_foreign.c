@@ -23,6 +23,7 @@ static const struct {
      "{nodes: 1, gpus_per_node: 16, nvlink: 50GBps}"},
     {"old.json", "{\"topology-name\": \"Hierarchical\", \"units-count\": [8, 16], \"link-bandwidth\": [150, 25]}",
      FOREIGN_ASTRA_NETWORK, "{nodes: 16, gpus_per_node: 8, nvlink: 150GBps, nic: 25GBps}"},
+    {"large.yml", "npus_count: [1e300, 1e300]\n", FOREIGN_ASTRA_NETWORK, "{nodes: ..., gpus_per_node: ..., "},
     {"odd.yml", "npus_count: many\n", FOREIGN_ASTRA_NETWORK, "{nodes: ..., gpus_per_node: ..., nvlink: ..., nic: ...}"},
     {"system.json", "{\"scheduling-policy\": \"LIFO\", \"all-reduce-implementation\": [\"ring\"]}",
      FOREIGN_ASTRA_SYSTEM, "a system of ASTRA-sim"},

@@ -66,7 +66,7 @@ struct simai_network {
 static bool is_simai_network(const char *head, struct simai_network *network)
 {
     int end = 0;
-    return sscanf(head, "%d %d %d %d %d %31[A-Za-z0-9_-]%n", &network->nodes, &network->gpus_per_node,
+    return sscanf(head, "%9d %9d %9d %9d %9d %31[A-Za-z0-9_-]%n", &network->nodes, &network->gpus_per_node,
                   &network->nvswitches, &network->switches, &network->links, network->gpu, &end) == 6 &&
            isalpha((unsigned char)*network->gpu) && head[end + (int)strspn(head + end, " \r")] == '\n' &&
            network->gpus_per_node > 0 && network->nodes > network->nvswitches + network->switches;
@@ -100,15 +100,18 @@ enum foreign foreign_of(const char *path)
     return is_simai_network(head, &network) ? FOREIGN_SIMAI_NETWORK : FOREIGN_NONE;
 }
 
-/** Read the numbers of a list. @return how many there are; 0: it is none */
+/** Read the numbers of a list. @return how many there are; 0: it is none, or one of them is out of range */
 static int read_list(const struct document *document, const char *key, double value[8])
 {
+    const double most = 1e9;
     int n = 0, list = document_find(document, 0, key);
-    for (int child = list < 0 ? -1 : document->node[list].child; child >= 0 && n < 8;
-         child = document->node[child].next, n++)
-        if (document->node[child].kind != DOCUMENT_SCALAR ||
-            !quantity_parse(document->node[child].value, "-", &value[n]))
+    for (int child = list < 0 ? -1 : document->node[list].child; child >= 0 && n < 8; n++) {
+        const struct document_node *node = &document->node[child];
+        if (node->kind != DOCUMENT_SCALAR || !quantity_parse(node->value, "-", &value[n]) || value[n] <= 0 ||
+            value[n] > most)
             return 0;
+        child = node->next;
+    }
     return n;
 }
 
@@ -148,7 +151,7 @@ static void simai_platform(const char *head, char *text, size_t size)
         char bandwidth[32];
         int from, to;
         double bytes_per_s;
-        if (sscanf(line + 1, "%d %d %31s", &from, &to, bandwidth) == 3 && from == 0 &&
+        if (sscanf(line + 1, "%9d %9d %31s", &from, &to, bandwidth) == 3 && from == 0 &&
             quantity_parse(bandwidth, "bytes/s", &bytes_per_s))
             *(to < gpus + network.nvswitches ? &nvlink : &nic) += bytes_per_s;
     }
