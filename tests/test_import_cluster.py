@@ -126,7 +126,7 @@ class Import(unittest.TestCase):
             self.assertIn(said, self.refused(write("topology.conf", text)))
         self.assertIn("it lists 40 nodes", self.refused("--nodes", "41", CLUSTERS / "topology.conf"))
         self.assertIn("a second file of the same kind", self.refused(CLUSTERS / "h200.xml", CLUSTERS / "a100-pcie.xml"))
-        self.assertIn("is neither NCCL's topology nor topology.conf", self.refused("--nodes", "2", write("config.json", "{}")))
+        self.assertIn("is neither NCCL's topology of a node nor Slurm's topology.conf", self.refused("--nodes", "2", write("config.json", "{}")))
         self.assertEqual(run("import", "--nodes", "0", "x.xml").returncode, 64)
 
 

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* This file is `slimsim import`. It writes the file of a model or platform that another tool's file describes. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/import_cluster.h"
 #include "cost/states.h"
 #include "document/library.h"
-#include "scenario/foreign.h"
 #include "scenario/huggingface.h"
 #include "scenario/model.h"
-#include "scenario/platform_file.h"
 #include "scenario/scenario.h"
 
-enum { MAX_FILES = 2, MAX_NODES = 1 << 20, KEY_NODES = 0x100 };
+enum { KEY_NODES = 0x100 };
 
 struct arguments {
-    const char *files[MAX_FILES + 1]; /* one more: NULL */
+    const char *files[IMPORT_MAX_FILES];
     int n_files;
     const char *nodes; /* NULL: not given */
 };
@@ -28,11 +25,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct arguments *arguments = state->input;
     if (key == KEY_NODES) {
-        options_parse_whole("--nodes", argument, 1, MAX_NODES, state);
+        options_parse_whole("--nodes", argument, 1, IMPORT_MAX_NODES, state);
         arguments->nodes = argument;
         return 0;
     }
-    if (key == ARGP_KEY_ARG && arguments->n_files > 0 && arguments->n_files < MAX_FILES) {
+    if (key == ARGP_KEY_ARG && arguments->n_files > 0 && arguments->n_files < IMPORT_MAX_FILES) {
         arguments->files[arguments->n_files++] = argument;
         return 0;
     }
@@ -54,31 +51,6 @@ static const struct argp argp = {
         "mine.yaml`. A scenario may also name the configuration itself: `model: ./config.json`. Or print the platform "
         "of a node's topology, which NCCL wrote (NCCL_TOPO_DUMP_FILE), of Slurm's topology.conf, or of both.",
 };
-
-/** Let a program of importing/ print the platform. It returns only after a failure. */
-static bool print_platform(const struct arguments *arguments, struct error *err)
-{
-    static char python[] = "/usr/bin/python3";
-    char script[1024], nodes[32];
-    char *argv[MAX_FILES + 5] = {python, "-I", script};
-    int n = 3;
-    snprintf(script, sizeof script, "%s/importing/cluster.py", scenario_data_dir());
-    snprintf(nodes, sizeof nodes, "--nodes=%s", arguments->nodes != NULL ? arguments->nodes : "");
-    if (arguments->nodes != NULL)
-        argv[n++] = nodes;
-    for (int i = 0; i < arguments->n_files; i++)
-        argv[n++] = (char *)arguments->files[i];
-    execv(python, argv);
-    return error_set_status(err, ERROR_FAILED, "%s cannot be started: %s; Debian's package python3-yaml brings it",
-                            python, strerror(errno));
-}
-
-/** Say what another tool's file is if it is no platform. @return false */
-static bool refuse(const char *path, enum foreign whose, struct error *err)
-{
-    struct platform platform;
-    return (whose != FOREIGN_SIMGRID || platform_file_read(path, &platform, err)) && foreign_refuse(whose, path, err);
-}
 
 static bool print(const char *path, struct error *err)
 {
@@ -102,28 +74,14 @@ static bool print(const char *path, struct error *err)
     return ok;
 }
 
-static bool import(const struct arguments *arguments, struct error *err)
-{
-    const char *other = NULL; /* the first file that describes no cluster */
-    for (int i = 0; i < arguments->n_files; i++) {
-        enum foreign whose = foreign_of(arguments->files[i]);
-        bool cluster = whose == FOREIGN_NCCL || whose == FOREIGN_SLURM;
-        if (whose != FOREIGN_NONE && !cluster)
-            return refuse(arguments->files[i], whose, err);
-        other = other != NULL || cluster ? other : arguments->files[i];
-    }
-    if (other == NULL)
-        return print_platform(arguments, err);
-    if (arguments->n_files > 1 || arguments->nodes != NULL)
-        return error_set(err, "%s: is neither NCCL's topology nor topology.conf, to which two files and --nodes belong",
-                         other);
-    return print(other, err);
-}
-
 int command_import(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    return import(&arguments, &err) ? EXIT_SUCCESS : command_fail(&err);
+    bool cluster =
+        arguments.n_files > 1 || arguments.nodes != NULL || import_is_cluster(arguments.n_files, arguments.files);
+    bool ok = cluster ? import_cluster(arguments.n_files, arguments.files, arguments.nodes, &err)
+                      : print(arguments.files[0], &err);
+    return ok ? EXIT_SUCCESS : command_fail(&err);
 }
