@@ -136,6 +136,30 @@ TEST(hta__names_events_by_the_rules_of_hta)
     trace_reader_close(reader);
 }
 
+/* Each purpose of a transfer has the name of a kernel or of a copy. */
+TEST(hta__names_transfers_of_every_purpose)
+{
+    struct trace_task sends[DAG_N_PURPOSES];
+    struct error err = {0};
+    char folder[1024], name[64];
+    for (int purpose = 0; purpose < DAG_N_PURPOSES; purpose++)
+        sends[purpose] = (struct trace_task){
+            .task = purpose, .kind = DAG_SEND, .purpose = purpose, .micro_batch = -1, .finish_s = 1};
+    struct trace_reader *reader = written(sends, DAG_N_PURPOSES);
+    CHECK_TRUE(hta_write(reader, 0, empty_folder(folder), &err));
+    char *text = text_of(folder, 0);
+    for (int purpose = 0; purpose < DAG_N_PURPOSES; purpose++) {
+        bool copies = purpose == DAG_OFFLOAD || purpose == DAG_PREFETCH;
+        snprintf(name, sizeof name, "(%s)\"", dag_purpose_name[purpose]);
+        const char *at = strstr(text, name), *first = at;
+        while (first > text && first[-1] != '"')
+            first--;
+        CHECK_TRUE(at != NULL && strncmp(first, copies ? "Memcpy " : "ncclKernel_", copies ? 7 : 11) == 0);
+    }
+    free(text);
+    trace_reader_close(reader);
+}
+
 TEST(hta__refuses_a_damaged_trace_and_a_missing_folder)
 {
     static const struct trace_task outside = {.rank = 4};
