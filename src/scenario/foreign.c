@@ -57,19 +57,35 @@ static bool read_head(const char *path, char head[HEAD_BYTES])
     return true;
 }
 
-/** A first line of SimAI's networks: nodes, GPUs of a server, NVSwitches, switches, links, name of the GPU. */
+/** Read a whole number from 0 to a billion, and go behind it. @return false if there is none */
+static bool next_number(const char **text, int *value)
+{
+    char *end;
+    long number = strtol(*text, &end, 10);
+    bool read = end != *text && 0 <= number && number <= 1000000000;
+    *value = read ? (int)number : 0;
+    *text = end;
+    return read;
+}
+
+/** The first line of SimAI's networks ends with the name of the GPU. */
 struct simai_network {
     int nodes, gpus_per_node, nvswitches, switches, links;
-    char gpu[32];
 };
 
 static bool is_simai_network(const char *head, struct simai_network *network)
 {
-    int end = 0;
-    return sscanf(head, "%9d %9d %9d %9d %9d %31[A-Za-z0-9_-]%n", &network->nodes, &network->gpus_per_node,
-                  &network->nvswitches, &network->switches, &network->links, network->gpu, &end) == 6 &&
-           isalpha((unsigned char)*network->gpu) && head[end + (int)strspn(head + end, " \r")] == '\n' &&
-           network->gpus_per_node > 0 && network->nodes > network->nvswitches + network->switches;
+    const char *at = head;
+    if (!next_number(&at, &network->nodes) || !next_number(&at, &network->gpus_per_node) ||
+        !next_number(&at, &network->nvswitches) || !next_number(&at, &network->switches) ||
+        !next_number(&at, &network->links) || *at != ' ')
+        return false;
+    at += strspn(at, " ");
+    bool named = isalpha((unsigned char)*at);
+    at += strcspn(at, " \r\n");
+    at += strspn(at, " \r");
+    return named && *at == '\n' && network->gpus_per_node > 0 &&
+           network->nodes > network->nvswitches + network->switches;
 }
 
 /** Return whether the first word is a kind of parallelism and the second line begins with the number of layers. */
@@ -147,12 +163,16 @@ static void simai_platform(const char *head, char *text, size_t size)
         return;
     int gpus = network.nodes - network.nvswitches - network.switches;
     double nvlink = 0, nic = 0;
-    for (const char *line = strchr(head, '\n'); line != NULL; line = strchr(line + 1, '\n')) {
+    for (const char *line = strchr(head, '\n'); line != NULL; line = strchr(line, '\n')) {
         char bandwidth[32];
         int from, to;
         double bytes_per_s;
-        if (sscanf(line + 1, "%9d %9d %31s", &from, &to, bandwidth) == 3 && from == 0 &&
-            quantity_parse(bandwidth, "bytes/s", &bytes_per_s))
+        line++;
+        const char *at = line;
+        bool linked = next_number(&at, &from) && next_number(&at, &to) && from == 0;
+        at += strspn(at, " ");
+        snprintf(bandwidth, sizeof bandwidth, "%.*s", (int)strcspn(at, " \r\n"), at);
+        if (linked && quantity_parse(bandwidth, "bytes/s", &bytes_per_s))
             *(to < gpus + network.nvswitches ? &nvlink : &nic) += bytes_per_s;
     }
     int used = snprintf(text, size, "nodes: %d, gpus_per_node: %d",
@@ -170,22 +190,22 @@ static void workload_plan(const char *head, char *text, size_t size)
         const char *word, *key;
     } degrees[] = {{" model_parallel_NPU_group: ", "tp"}, {" ep: ", "ep"}, {" pp: ", "pp"}, {" vpp: ", "vpp"}};
     char line[1024];
-    int used = 0, gpus = 0;
+    int used = 0, number;
     *text = '\0';
     snprintf(line, sizeof line, "%.*s", (int)strcspn(head, "\r\n"), head);
-    const char *all = strstr(line, " all_gpus: ");
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++) {
         const char *at = strstr(line, degrees[i].word);
-        int degree = at != NULL ? atoi(at + strlen(degrees[i].word)) : 0;
-        if (degree > 0 && used < (int)size)
+        at = at != NULL ? at + strlen(degrees[i].word) : "";
+        if (next_number(&at, &number) && used < (int)size)
             used +=
-                snprintf(text + used, size - (size_t)used, "%s%s: %d", used > 0 ? ", " : " {", degrees[i].key, degree);
+                snprintf(text + used, size - (size_t)used, "%s%s: %d", used > 0 ? ", " : " {", degrees[i].key, number);
     }
-    gpus = all != NULL ? atoi(all + strlen(" all_gpus: ")) : 0;
+    const char *all = strstr(line, " all_gpus: ");
+    all = all != NULL ? all + strlen(" all_gpus: ") : "";
     if (used > 0 && used < (int)size)
         used += snprintf(text + used, size - (size_t)used, "}");
-    if (used > 0 && gpus > 0 && used < (int)size)
-        snprintf(text + used, size - (size_t)used, " on %d GPUs", gpus);
+    if (used > 0 && next_number(&all, &number) && used < (int)size)
+        snprintf(text + used, size - (size_t)used, " on %d GPUs", number);
 }
 
 bool foreign_refuse(enum foreign whose, const char *path, struct error *err)

@@ -277,11 +277,11 @@ static void read_cluster(struct reader *reader, const char **attributes)
     const char *bandwidth = attribute(reader, "cluster", attributes, "bw", false);
     snprintf(reader->bandwidth, sizeof reader->bandwidth, "%.31s", bandwidth != NULL ? bandwidth : "");
     for (const char *part = radical; part != NULL && *part != '\0'; part += strcspn(part, ",")) {
-        int first, last;
+        char *end;
         part += *part == ',';
-        int n = sscanf(part, "%d-%d", &first, &last);
-        if (n == 1 || (n == 2 && last >= first && first >= 0))
-            reader->n_hosts += n == 2 ? (int64_t)last - first + 1 : 1;
+        long first = strtol(part, &end, 10), last = *end == '-' ? strtol(end + 1, NULL, 10) : first;
+        if (end != part && 0 <= first && first <= last && last < MAX_NODES)
+            reader->n_hosts += last - first + 1;
     }
 }
 
