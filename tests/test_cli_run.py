@@ -525,8 +525,10 @@ class Platforms(unittest.TestCase):
             "both", "--set", "platform.oversubscription=1.5", "--set", "platform.leaf=1").stdout)["assumed"]))
 
     def test_platform__a_wrong_name_or_file_is_told(self):
+        xml = write("a.xml", run("platform", "hopper-2x8").stdout)
         for arguments, status, part in ((["hoper-2x8"], 2, "did you mean 'hopper'?"), ([], 64, "is missing"),
-                                        (["a.xml"], 2, "it is already SimGrid's XML"), (["absent.yaml"], 2, "absent.yaml: "),
+                                        ([xml], 2, "it is already SimGrid's XML"), (["absent.yaml"], 2, "absent.yaml: "),
+                                        (["absent.xml"], 2, "absent.xml: cannot be read"),
                                         (["hopper", "--device", "x"], 2, "there is no device 'x'")):
             done = run("platform", *arguments)
             self.assertEqual((done.returncode, done.stdout), (status, ""), arguments)

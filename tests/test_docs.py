@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests run what README.md and docs/ show.
 
-All blocks of a page share a folder, which has links to scenarios/, analysis/ and model/.
+All blocks of a page share a folder, which has links to scenarios/, analysis/, model/ and tests/.
 
 - `console`: commands behind `$ ` with their standard output. A line `...` of the output stands for any lines, and
   /home/me for the folder.
@@ -71,7 +71,7 @@ def run_page(page):
     """Run a page. @return its text with the outputs of today where they differ"""
     folder = fresh(page.relative_to(TOP).with_suffix("").as_posix().replace("/", "-"))
     folder.mkdir(parents=True)
-    for name in ("scenarios", "analysis", "model"):
+    for name in ("scenarios", "analysis", "model", "tests"):
         (folder / name).symlink_to(TOP / name)
 
     def block(match):

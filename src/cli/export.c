@@ -15,12 +15,13 @@
 #include "sweep/axis.h"
 #include "trace/chrome.h"
 #include "trace/csv.h"
+#include "trace/hta.h"
 
 enum { MAX_ITERATIONS = 1000000, VIEWER_MEGABYTES = 100 };
 
 struct arguments {
     struct options options;
-    const char *input, *csv, *dag, *system;
+    const char *input, *csv, *dag, *hta, *system;
     int32_t point, iteration; /* -1: not given */
     bool chrome, megatron;
 };
@@ -48,6 +49,26 @@ static bool write_chrome(const struct arguments *arguments, struct trace_reader 
     return chrome_write(reader, stdout, err);
 }
 
+/** Return a system of a trace: that of --system, or the first. -1 with err: it has none of this label. */
+static int32_t find_system(const struct arguments *arguments, const struct trace_reader *reader, struct error *err)
+{
+    char known[4096] = "";
+    for (int32_t i = 0; i < trace_n_systems(reader); i++) {
+        size_t used = strlen(known);
+        if (arguments->system == NULL || strcmp(trace_system(reader, i), arguments->system) == 0)
+            return i;
+        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", trace_system(reader, i));
+    }
+    error_set(err, "--system: %s has no system '%.200s'; allowed: %s", arguments->input, arguments->system, known);
+    return -1;
+}
+
+static bool write_hta(const struct arguments *arguments, struct trace_reader *reader, struct error *err)
+{
+    int32_t system = find_system(arguments, reader, err);
+    return system >= 0 && command_make_folder(arguments->hta, err) && hta_write(reader, system, arguments->hta, err);
+}
+
 static bool export_trace(const struct arguments *arguments, struct error *err)
 {
     struct trace_reader *reader = arguments->point < 0 ? trace_open(arguments->input, err)
@@ -58,6 +79,8 @@ static bool export_trace(const struct arguments *arguments, struct error *err)
     int32_t table = arguments->csv != NULL ? trace_table_find(arguments->csv) : -1;
     if (arguments->chrome)
         ok = write_chrome(arguments, reader, err);
+    else if (arguments->hta != NULL)
+        ok = write_hta(arguments, reader, err);
     else if (table < 0)
         ok = unknown_table(arguments->csv, err);
     else
@@ -123,13 +146,15 @@ static bool trace_iteration(const struct arguments *arguments, struct scenario *
     return false;
 }
 
-static bool export_chrome(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
+/** Write the events of an iteration, for Chrome's viewer or HTA. */
+static bool export_events(const struct arguments *arguments, struct scenario *scenario, const struct lengths *lengths,
                           struct error *err)
 {
     struct record_image image = {0};
     bool ok = trace_iteration(arguments, scenario, lengths, &image, err);
     struct trace_reader *reader = ok ? trace_open_image(image.bytes, image.n_bytes, err) : NULL;
-    ok = reader != NULL && write_chrome(arguments, reader, err);
+    ok = reader != NULL &&
+         (arguments->chrome ? write_chrome(arguments, reader, err) : write_hta(arguments, reader, err));
     trace_reader_close(reader);
     free(image.bytes);
     return ok;
@@ -151,11 +176,12 @@ static bool export_scenario(const struct arguments *arguments, struct error *err
     struct scenario scenario = {0};
     struct lengths lengths = {0};
     struct plan_search search = {0};
+    bool traces = arguments->chrome || arguments->hta != NULL;
     bool ok = command_read(arguments->input, &arguments->options, &scenario, &lengths, err) &&
               keep_system(arguments, &scenario, err) &&
               plan_search_run(&scenario, &lengths, &arguments->options, &search, err) &&
-              (arguments->chrome ? export_chrome(arguments, &scenario, &lengths, err)
-                                 : export_plan(arguments, &scenario, &lengths, err));
+              (traces ? export_events(arguments, &scenario, &lengths, err)
+                      : export_plan(arguments, &scenario, &lengths, err));
     plan_search_free(&search);
     lengths_close(&lengths);
     scenario_free(&scenario);
@@ -174,21 +200,26 @@ static const struct argp_child children[] = {OPTION(set), OPTION(quiet), {0}};
 static void check_arguments(const struct arguments *arguments, struct argp_state *state)
 {
     bool trace = is_trace(arguments->input);
-    if (arguments->chrome + arguments->megatron + (arguments->csv != NULL) + (arguments->dag != NULL) != 1)
-        argp_error(state, "exactly one of --chrome, --csv, --dag and --megatron is needed");
+    bool traces = arguments->chrome || arguments->hta != NULL;
+    if (arguments->chrome + arguments->megatron + (arguments->csv != NULL) + (arguments->dag != NULL) +
+            (arguments->hta != NULL) !=
+        1)
+        argp_error(state, "exactly one of --chrome, --csv, --dag, --hta and --megatron is needed");
     if ((arguments->dag != NULL || arguments->megatron) && trace)
         argp_error(state, "%s: --dag and --megatron take a scenario (.yaml)", arguments->input);
     if (arguments->csv != NULL && !trace)
         argp_error(state, "%s: --csv takes a trace (.h5)", arguments->input);
     if (!trace && arguments->point >= 0)
         argp_error(state, "--point applies to a trace, not to a scenario");
-    if (trace && (arguments->system != NULL || arguments->options.n_set > 0 || arguments->iteration >= 0))
-        argp_error(state, "--set, --system and --iteration apply to a scenario, not to a trace");
-    if (arguments->iteration >= 0 && !arguments->chrome)
-        argp_error(state, "--iteration needs --chrome");
+    if (trace && (arguments->options.n_set > 0 || arguments->iteration >= 0 ||
+                  (arguments->system != NULL && arguments->hta == NULL)))
+        argp_error(state, "--set, --system and --iteration apply to a scenario, not to a trace; --hta takes a "
+                          "trace's --system");
+    if (arguments->iteration >= 0 && !traces)
+        argp_error(state, "--iteration needs --chrome or --hta");
 }
 
-enum { KEY_CSV = 0x100, KEY_DAG, KEY_MEGATRON };
+enum { KEY_CSV = 0x100, KEY_DAG, KEY_HTA, KEY_MEGATRON };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -210,6 +241,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         if (strcmp(argument, "dot") != 0 && strcmp(argument, "graphml") != 0)
             argp_error(state, "--dag must be dot or graphml, is '%s'", argument);
         arguments->dag = argument;
+        return 0;
+    case KEY_HTA:
+        arguments->hta = argument;
         return 0;
     case 'y':
         arguments->system = argument;
@@ -233,13 +267,18 @@ static const struct argp_option export_options[] = {
      "Write trace-event JSON for ui.perfetto.dev and chrome://tracing: of a trace, or of an iteration of a scenario, "
      "which is simulated for it",
      0},
+    {"hta", KEY_HTA, "DIR", 0,
+     "Write the same for Holistic Trace Analysis, as PyTorch's profiler does: DIR/rank-R.json of each GPU of a system",
+     0},
     {"csv", KEY_CSV, "TABLE", 0, "Write a table of a trace as CSV", 0},
     {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},
     {"dag", KEY_DAG, "FORMAT", 0, "Write the task graph of a scenario's first iteration: dot or graphml", 0},
     {"megatron", KEY_MEGATRON, NULL, 0,
      "Write the flags of Megatron-LM's pretrain_gpt.py that the plan of a scenario's system means", 0},
-    {"system", 'y', "LABEL", 0, "Write this system of the scenario (default: the first)", 0},
-    {"iteration", 'i', "K", 0, "With --chrome: write iteration K of the scenario, counted from 0 (default: 0)", 0},
+    {"system", 'y', "LABEL", 0, "Write this system of the scenario, or with --hta of the trace (default: the first)",
+     0},
+    {"iteration", 'i', "K", 0,
+     "With --chrome and --hta: write iteration K of the scenario, counted from 0 (default: 0)", 0},
     {0},
 };
 static const struct argp argp = {export_options,

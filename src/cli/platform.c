@@ -43,12 +43,12 @@ static bool print(const struct arguments *arguments, struct error *err)
         !platform_keys_of_name(scenario_data_dir(), arguments->name, &keys, err))
         return false;
     size_t n = strlen(arguments->name);
+    if (!platform_from_keys(&keys, &device, &platform, err))
+        return false;
     if (n > 4 && strcmp(arguments->name + n - 4, ".xml") == 0)
         return error_set(err,
                          "%s: it is already SimGrid's XML; allowed: a name of `slimsim list platforms` or a .yaml file",
                          arguments->name);
-    if (!platform_from_keys(&keys, &device, &platform, err))
-        return false;
     platform_xml_write(stdout, &platform, NULL);
     return true;
 }

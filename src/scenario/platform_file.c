@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <expat.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "base/hash.h"
 #include "base/regular.h"
 #include "document/quantity.h"
+#include "scenario/foreign.h"
 #include "scenario/simgrid_cfg.h"
 
 /* Limits of the numbers in names. Their product fits an int32_t. */
@@ -69,7 +71,10 @@ struct reader {
     bool fatpipe;            /* a NIC's link has no contention */
     char host[48], zone[48]; /* element that is open now; "": none */
     bool config;             /* <config> is open */
+    int64_t n_hosts;         /* of other names, also those of <cluster> */
+    char bandwidth[32];      /* of the links of a <cluster>; "": there is none */
     struct error *err;
+    size_t said; /* bytes of err's text before this file */
     bool ok;
 };
 
@@ -205,6 +210,7 @@ static void read_host(struct reader *reader, const char **attributes)
     snprintf(first, sizeof first, "%.*s", (int)strcspn(speed, ","), speed);
     double value = positive(reader, name, "speed", first, "flop/s");
     if (!part_of(name, &found) || found.part > CPU) {
+        reader->n_hosts++;
         reader->ok = error_add(reader->err, "%s:%d: host %s is unknown; allowed: g<node>_<gpu> and cpu<node>",
                                reader->path, line_of(reader), name);
         return;
@@ -264,6 +270,21 @@ static void read_share(struct reader *reader, const char *name, const char *text
     }
 }
 
+/** Count the hosts of a <cluster>, which only platforms for other programs have. Its radical is such as "0-9,12". */
+static void read_cluster(struct reader *reader, const char **attributes)
+{
+    const char *radical = attribute(reader, "cluster", attributes, "radical", true);
+    const char *bandwidth = attribute(reader, "cluster", attributes, "bw", false);
+    snprintf(reader->bandwidth, sizeof reader->bandwidth, "%.31s", bandwidth != NULL ? bandwidth : "");
+    for (const char *part = radical; part != NULL && *part != '\0'; part += strcspn(part, ",")) {
+        char *end;
+        part += *part == ',';
+        long first = strtol(part, &end, 10), last = *end == '-' ? strtol(end + 1, NULL, 10) : first;
+        if (end != part && 0 <= first && first <= last && last < MAX_NODES)
+            reader->n_hosts += last - first + 1;
+    }
+}
+
 /** Read an option of SimGrid, or host_memory_bytes, a property of host cpu<node> or of zone node<node>. */
 static void read_property(struct reader *reader, const char **attributes)
 {
@@ -299,6 +320,8 @@ static void XMLCALL element_starts(void *context, const char *element, const cha
     struct reader *reader = context;
     if (strcmp(element, "host") == 0) {
         read_host(reader, attributes);
+    } else if (strcmp(element, "cluster") == 0) {
+        read_cluster(reader, attributes);
     } else if (strcmp(element, "link") == 0) {
         read_link(reader, attributes);
     } else if (strcmp(element, "prop") == 0) {
@@ -425,10 +448,28 @@ static void take_shares(struct reader *reader, struct platform *platform)
     platform->contention = !reader->fatpipe;
 }
 
+/** Replace all messages on a platform for another program, whose hosts have other names, by one. */
+static void refuse_hosts(struct reader *reader)
+{
+    bool known = *reader->bandwidth != '\0';
+    reader->err->text[reader->said] = '\0';
+    error_add(reader->err,
+              "%s: it is SimGrid's platform for another program, whose %" PRId64
+              " host%s know%s no GPUs and NVLink; write "
+              "in its place `platform: {nodes: %" PRId64 ", gpus_per_node: 8%s%s}` with the GPUs of a node",
+              reader->path, reader->n_hosts, reader->n_hosts > 1 ? "s" : "", reader->n_hosts > 1 ? "" : "s",
+              reader->n_hosts, known ? ", nic: " : "", reader->bandwidth);
+}
+
 /** Count the nodes and the GPUs of each from the largest numbers. @return false if there is no GPU */
 static bool count_nodes(struct reader *reader, struct platform *platform)
 {
-    if (reader->parts.n == 0 || reader->parts.item[0].part != GPU) {
+    bool none = reader->parts.n == 0 || reader->parts.item[0].part != GPU;
+    if (none && reader->n_hosts > 0) {
+        refuse_hosts(reader);
+        return reader->ok = false;
+    }
+    if (none) {
         reader->ok = error_add(
             reader->err, "%s: the file has no GPU; allowed: hosts g0_0, g0_1, ... of nodes 0, 1, ...", reader->path);
         return false;
@@ -565,7 +606,10 @@ bool platform_file_read(const char *path, struct platform *platform, struct erro
     if (!regular_check(platform->path, err))
         return false;
     set_name(platform);
-    struct reader reader = {.parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .ok = true};
+    if (foreign_of(path) == FOREIGN_NCCL)
+        return foreign_refuse(FOREIGN_NCCL, path, err);
+    struct reader reader = {
+        .parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .said = strlen(err->text), .ok = true};
     if (reader.parser == NULL)
         check_out_of_memory("a parser of XML");
     for (int above = 0; above < N_ABOVE; above++)

@@ -14,6 +14,7 @@
 #include "document/library.h"
 #include "document/path.h"
 #include "document/schema_text.h"
+#include "scenario/foreign.h"
 #include "scenario/platform_file.h"
 
 #define FIELD(field) offsetof(struct platform_keys, field)
@@ -132,8 +133,11 @@ bool platform_keys_of_name(const char *data_dir, const char *name, struct platfo
     char folder[1024], path[1024], base[SCHEMA_TEXT_BYTES];
     struct platform_keys size = {0};
     struct error unknown = {0};
+    enum foreign whose = foreign_of(name);
     *keys = (struct platform_keys){0};
     snprintf(keys->name, sizeof keys->name, "%s", name);
+    if (whose != FOREIGN_NONE && whose != FOREIGN_SIMGRID)
+        return foreign_refuse(whose, name, err);
     if (library_is_path(name, ".xml"))
         return true;
     if (library_is_path(name, ".yaml"))
@@ -178,9 +182,13 @@ static bool read_named(const struct document *document, int32_t node, const char
                                       "platform.%s: is not allowed beside an XML file (platform.name), which describes "
                                       "the whole cluster; leave this key out",
                                       document->node[child].key);
-    if (platform_keys_of_name(data_dir, name, keys, &unknown))
+    char path[SCHEMA_TEXT_BYTES]; /* of another tool's file, which may have any name */
+    snprintf(path, sizeof path, "%s", name);
+    enum foreign whose = path_resolve(document, at, "platform", path, &unknown) ? foreign_of(path) : FOREIGN_NONE;
+    unknown = (struct error){0};
+    if (platform_keys_of_name(data_dir, whose != FOREIGN_NONE ? path : name, keys, &unknown))
         return true;
-    if (library_is_path(name, ".yaml")) /* errors of a .yaml file already name their places */
+    if (library_is_path(name, ".yaml") && whose == FOREIGN_NONE) /* errors of a .yaml file already name their places */
         return error_add(err, "%s", unknown.text);
     return document_error(document, at, err, "platform: %s", unknown.text);
 }

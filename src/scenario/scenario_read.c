@@ -13,6 +13,7 @@
 #include "scenario/cache.h"
 #include "scenario/data.h"
 #include "scenario/files.h"
+#include "scenario/foreign.h"
 #include "scenario/framework.h"
 #include "scenario/layout.h"
 #include "scenario/simgrid_cfg.h"
@@ -323,8 +324,9 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
 bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
                             struct error *err)
 {
-    bool ok = document_read(path, document, err);
-    if (!ok && document->n_nodes == 0 && strchr(path, '.') == NULL && strcmp(path, "-") != 0)
+    enum foreign whose = foreign_of(path);
+    bool ok = whose == FOREIGN_NONE ? document_read(path, document, err) : foreign_refuse(whose, path, err);
+    if (!ok && whose == FOREIGN_NONE && document->n_nodes == 0 && strchr(path, '.') == NULL && strcmp(path, "-") != 0)
         error_add(err, "a scenario is the path of a .yaml file, or - for standard input");
     for (int32_t i = 0; i < n_set && document->n_nodes > 0; i++)
         ok &= document_set(document, set[i], err);

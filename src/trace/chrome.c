@@ -42,7 +42,7 @@ struct chrome {
 /* The slack of a task on the critical path is a rounding: bounds/critical_path.h. */
 static const double critical_share = 1e-12;
 
-static void write_text(const char *text, FILE *file)
+void chrome_write_text(const char *text, FILE *file)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
@@ -66,12 +66,12 @@ static int64_t process_of(const struct chrome *chrome, int32_t system, int32_t r
     return (int64_t)system * chrome->gpus + rank;
 }
 
-static int64_t nanoseconds(double seconds)
+int64_t chrome_nanoseconds(double seconds)
 {
     return llround(seconds * 1e9);
 }
 
-static void write_microseconds(const char *key, int64_t ns, FILE *file)
+void chrome_write_microseconds(const char *key, int64_t ns, FILE *file)
 {
     fprintf(file, ",\"%s\":%lld.%03lld", key, (long long)(ns / 1000), (long long)(ns % 1000));
 }
@@ -81,7 +81,7 @@ static void name_process(struct chrome *chrome, const struct trace_task *task, i
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%lld,\"args\":{\"name\":\"",
             (long long)process);
-    write_text(trace_system(chrome->reader, task->system), chrome->file);
+    chrome_write_text(trace_system(chrome->reader, task->system), chrome->file);
     fputs(": ", chrome->file);
     if (!chrome->positions[process].moves)
         fprintf(chrome->file, "pipeline %d stage %d, context %d tensor %d, ", task->pipeline, task->stage,
@@ -133,14 +133,14 @@ static bool in_range(int32_t index, int32_t n)
 /* The limit of int64_t is a little more, 2^63 ns. */
 static const double longest_s = 9e9;
 
-/* Check the indices and the numbers that JSON will contain, since another program may have written the file. */
-static bool check_task(const struct chrome *chrome, const struct trace_task *task, struct error *err)
+bool chrome_check_task(const struct trace_reader *reader, int32_t gpus, const struct trace_task *task,
+                       struct error *err)
 {
-    if (in_range(task->system, trace_n_systems(chrome->reader)) && in_range(task->rank, chrome->gpus) &&
+    if (in_range(task->system, trace_n_systems(reader)) && in_range(task->rank, gpus) &&
         in_range(task->stream, DAG_N_STREAMS) && in_range(task->kind, DAG_N_KINDS) &&
         in_range(task->purpose, DAG_N_PURPOSES) && in_range(task->direction, N_STEP_PASSES) && task->start_s >= 0 &&
         task->finish_s >= task->start_s && task->finish_s <= longest_s && isfinite(task->slack_s) &&
-        isfinite(task->bytes) && 0 <= task->task && task->task < trace_n_rows(chrome->reader, TRACE_TASKS))
+        isfinite(task->bytes) && 0 <= task->task && task->task < trace_n_rows(reader, TRACE_TASKS))
         return true;
     return error_set(err, "the trace is damaged: task %d of its table tasks is out of range", task->task);
 }
@@ -149,7 +149,7 @@ static bool note_position(void *context, const void *row, struct error *err)
 {
     struct chrome *chrome = context;
     const struct trace_task *task = row;
-    if (!check_task(chrome, task, err))
+    if (!chrome_check_task(chrome->reader, chrome->gpus, task, err))
         return false;
     struct position *position = &chrome->positions[process_of(chrome, task->system, task->rank)];
     if (!position->known)
@@ -172,7 +172,7 @@ static bool is_critical(const struct chrome *chrome, const struct trace_task *ta
 /* An arrow's end is 1 ns inside its task. At the start, chrome://tracing may take the task that ends there. */
 static void keep_arrow_end(struct numbered *system, const struct trace_task *task, int64_t process)
 {
-    int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
+    int64_t start = chrome_nanoseconds(task->start_s), finish = chrome_nanoseconds(task->finish_s);
     if (system->tasks == NULL)
         system->tasks = check_calloc((size_t)system->n, sizeof *system->tasks);
     system->tasks[task->task] =
@@ -187,7 +187,7 @@ static bool write_task(void *context, const void *row, struct error *err)
     const struct trace_task *task = row;
     FILE *file = chrome->file;
     int64_t process = process_of(chrome, task->system, task->rank);
-    int64_t start = nanoseconds(task->start_s), finish = nanoseconds(task->finish_s);
+    int64_t start = chrome_nanoseconds(task->start_s), finish = chrome_nanoseconds(task->finish_s);
     bool critical = is_critical(chrome, task);
     keep_arrow_end(&chrome->systems[task->system], task, process);
     name_track(chrome, task, process);
@@ -198,8 +198,8 @@ static bool write_task(void *context, const void *row, struct error *err)
             critical ? ",critical" : "", (long long)process, task->stream);
     if (critical)
         fputs(",\"cname\":\"terrible\"", file); /* red in chrome://tracing */
-    write_microseconds("ts", start, file);
-    write_microseconds("dur", finish - start, file);
+    chrome_write_microseconds("ts", start, file);
+    chrome_write_microseconds("dur", finish - start, file);
     fprintf(file, ",\"args\":{\"task\":%d,\"micro_batch\":%d,\"bytes\":%.17g", task->task, task->micro_batch,
             task->bytes);
     fprintf(file, ",\"slack_us\":%.3f%s", task->slack_s * 1e6, critical ? ",\"critical\":true" : "");
@@ -214,7 +214,7 @@ static void write_arrow_end(struct chrome *chrome, const char *phase, const stru
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":%s,\"id\":%lld,\"name\":\"boundary\",\"cat\":\"boundary\",\"pid\":%lld,\"tid\":%d",
             phase, (long long)chrome->n_arrows, (long long)end->process, end->stream);
-    write_microseconds("ts", end->time_ns, chrome->file);
+    chrome_write_microseconds("ts", end->time_ns, chrome->file);
     fputc('}', chrome->file);
 }
 
@@ -250,7 +250,7 @@ static bool write_memory(void *context, const void *visited, struct error *err)
     begin_event(chrome);
     fprintf(chrome->file, "{\"ph\":\"C\",\"name\":\"memory [B]\",\"pid\":%lld",
             (long long)process_of(chrome, row->system, row->rank));
-    write_microseconds("ts", nanoseconds(row->time_s), chrome->file);
+    chrome_write_microseconds("ts", chrome_nanoseconds(row->time_s), chrome->file);
     fprintf(chrome->file, ",\"args\":{\"states\":%.0f,\"activations\":%.0f,\"kv\":%.0f,", row->states_bytes,
             row->activations_bytes, row->kv_bytes);
     fprintf(chrome->file, "\"kv_gradients\":%.0f,\"workspace\":%.0f,\"communication\":%.0f,\"libraries\":%.0f}}",
@@ -265,17 +265,23 @@ double chrome_bytes(struct trace_reader *reader)
     return task_bytes * (double)(n_tasks > 0 ? n_tasks : 0) + memory_bytes * (double)(n_memory > 0 ? n_memory : 0);
 }
 
-bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
+bool chrome_read_gpus(struct trace_reader *reader, int32_t *gpus, struct error *err)
 {
+    struct trace_summary summary;
     if (trace_n_rows(reader, TRACE_TASKS) < 0 || trace_n_rows(reader, TRACE_SUMMARY) < 1)
         return trace_absent(reader, TRACE_TASKS, err);
-    struct trace_summary summary;
     if (!trace_read(reader, TRACE_SUMMARY, 1, &summary, err))
         return false;
-    if (summary.gpus < 1)
-        return error_set(err, "the trace is damaged: its summary says %d GPUs", summary.gpus);
-    struct chrome chrome = {.reader = reader, .file = file, .gpus = summary.gpus};
-    size_t n_processes = (size_t)trace_n_systems(reader) * (size_t)summary.gpus;
+    *gpus = summary.gpus;
+    return *gpus >= 1 || error_set(err, "the trace is damaged: its summary says %d GPUs", *gpus);
+}
+
+bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err)
+{
+    struct chrome chrome = {.reader = reader, .file = file};
+    if (!chrome_read_gpus(reader, &chrome.gpus, err))
+        return false;
+    size_t n_processes = (size_t)trace_n_systems(reader) * (size_t)chrome.gpus;
     chrome.positions = check_calloc(n_processes, sizeof *chrome.positions);
     chrome.named = check_calloc(n_processes, DAG_N_STREAMS);
     chrome.systems = check_calloc((size_t)trace_n_systems(reader), sizeof *chrome.systems);

@@ -28,4 +28,18 @@ bool chrome_write(struct trace_reader *reader, FILE *file, struct error *err);
 /** Estimate the size of the text that chrome_write would write [bytes], within some 30%. */
 double chrome_bytes(struct trace_reader *reader);
 
+/** Read the number of GPUs. A trace without tasks is an error. */
+bool chrome_read_gpus(struct trace_reader *reader, int32_t *gpus, struct error *err);
+
+/** Check the indices and the numbers that JSON will contain, since another program may have written the file. */
+bool chrome_check_task(const struct trace_reader *reader, int32_t gpus, const struct trace_task *task,
+                       struct error *err);
+
+/** Round to nanoseconds, and write such a time as `,"key":` and microseconds with three decimals. */
+int64_t chrome_nanoseconds(double seconds);
+void chrome_write_microseconds(const char *key, int64_t ns, FILE *file);
+
+/** Write the inside of a JSON string. */
+void chrome_write_text(const char *text, FILE *file);
+
 #endif

@@ -87,10 +87,13 @@ def make_seeds(folder):
              "lengths.csv": 'id,tokens\n1,4096\n2,"300"\n3,17\n', "lengths.txt": "4096 300\n17\n", "platform.yaml": PLATFORM,
              "lengths.jsonl": '{"id": 3, "tokens": 4096, "count": 2}\n{"id": 1, "tokens": [5, 6, 7], "count": 0.5}\n',
              "rows.csv": rows_of("training_h100.csv", 6), "layers.csv": rows_of("layers.csv", 6),
-             "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60)}
+             "kernels.csv": rows_of("kernels.csv", 400), "collectives.csv": rows_of("collectives.csv", 60),
+             "simai": "8 2 2 2 4 H100\n4 5 6 7 \n0 4 2880Gbps 0.000025ms 0\n0 6 200Gbps 0.0005ms 0\n1 4 2880Gbps 0.000025ms 0\n"}
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "platform.xml").write_text(run("platform", "hopper-2x2").stdout)
+    for name, shipped in (("nccl.xml", "h200.xml"), ("topology.conf", "topology.conf"), ("astra.yml", "c46-astra.yml")):
+        shutil.copy(ROOT / "tests" / "clusters" / shipped, folder / name)
     for kind, name in (("gpu", "h800"), ("framework", "composer"), ("reliability", "llama3"), ("lengths", "github"),
                        ("lengths", "wikipedia-quantiles")):
         shutil.copy(ROOT / "model" / kind / f"{name}.yaml", folder)

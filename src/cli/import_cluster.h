@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/** This module is the part of `slimsim import` that makes a platform of NCCL's topology and Slurm's topology.conf. */
+#ifndef SLIMSIM_CLI_IMPORT_CLUSTER_H
+#define SLIMSIM_CLI_IMPORT_CLUSTER_H
+
+#include "base/error.h"
+
+enum { IMPORT_MAX_FILES = 2, IMPORT_MAX_NODES = 1 << 20 };
+
+/** Return whether one of the files describes a cluster or is another simulator's (scenario/foreign.h). */
+bool import_is_cluster(int n_files, const char *const *files);
+
+/**
+ * Print the platform of one or two files. importing/cluster.py does it in place of this process, so a success never
+ * returns.
+ * @param nodes  nodes of the cluster, a number; NULL: not given
+ * @return       false
+ */
+bool import_cluster(int n_files, const char *const *files, const char *nodes, struct error *err);
+
+#endif
