@@ -53,6 +53,12 @@ static void free_names(char **names, size_t n)
     free(names);
 }
 
+/** Return whether a name is one of lengths. Their key and list are not called by what they name. */
+static bool is_lengths(const char *what)
+{
+    return strstr(what, "law or table") != NULL;
+}
+
 /** Write the names to choose from: all of a short list, otherwise those of the same family and where all are listed. */
 static void print_available(const char *name, char *const *names, size_t n, const char *what, char text[1000])
 {
@@ -61,8 +67,10 @@ static void print_available(const char *name, char *const *names, size_t n, cons
     for (size_t i = 0; i < n; i++)
         if ((n <= SHORT_LIST || name_same_family(name, names[i])) && used + strlen(names[i]) + 3 < 1000)
             used += (size_t)sprintf(text + used, "%s%s", n_listed++ > 0 ? ", " : "", names[i]);
+    bool lengths = is_lengths(what);
     if (n > SHORT_LIST)
-        snprintf(text + used, 1000 - used, "%sthose of `slimsim list %ss`", n_listed > 0 ? ", and all " : "", what);
+        snprintf(text + used, 1000 - used, "%sthose of `slimsim list %s%s`", n_listed > 0 ? ", and all " : "",
+                 lengths ? "lengths" : what, lengths ? "" : "s");
     else if (n == 0)
         strcpy(text, "none");
 }
@@ -111,7 +119,8 @@ static bool refuse_name(const char *folder, const char *name, const char *suffix
     else
         name_hint(name, (const char *const *)names, (int32_t)n, hint);
     if (strchr(name, ',') != NULL)
-        snprintf(hint, sizeof hint, "one name is allowed, and --sweep %s=A,B takes several; ", what);
+        snprintf(hint, sizeof hint, "one name is allowed, and --sweep %s=A,B takes several; ",
+                 is_lengths(what) ? "data.lengths" : what);
     if (n > SHORT_LIST && strstr(hint, " or ") != NULL) /* the family is listed in full */
         *hint = '\0';
     print_available(name, names, n, what, available);
