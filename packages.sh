@@ -5,9 +5,9 @@ set -euo pipefail
 
 run=(build-essential cmake file pkg-config libsimgrid-dev libigraph-dev libgsl-dev libhdf5-dev libyaml-dev libexpat1-dev
     libjansson-dev libcsv-dev libglpk-dev zlib1g-dev python3 python3-h5py python3-matplotlib python3-numpy python3-pandas
-    python3-tables)
+    python3-tables python3-yaml)
 test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-networkx python3-setuptools python3-venv
-    python3-wheel python3-yaml slurm-wlm iproute2 chromium-driver python3-selenium mmdebstrap)
+    python3-wheel slurm-wlm iproute2 chromium-driver python3-selenium mmdebstrap)
 
 case "${1:-}" in
 run) wanted=("${run[@]}") ;;

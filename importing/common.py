@@ -9,7 +9,7 @@ import subprocess
 import yaml
 
 import model
-from report import Error
+from report import Error, text_of
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 NODES = ("nnodes", "num_nodes", "num_machines", "nodes", "NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
@@ -106,15 +106,26 @@ def replicas(report):
     return report.values["gpus"] // math.prod(report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp"))
 
 
+def shipped_name(report, name, shown):
+    """Return the shipped model that slimsim takes a name of Hugging Face's hub for. Error: there is none."""
+    scenario = f"{{model: {text_of(name)}, device: h100-sxm, platform: {{nodes: 1}}, data: {{lengths: fixed, context: 1, global_batch: 1}}, systems: [{{name: best-fit, plan: auto}}]}}"
+    done = program(["lengths", "-"], scenario)
+    taken = re.search(r" is taken as (\S+)$", done.stderr, re.MULTILINE)
+    if "there is no model" in done.stderr or "model:" in done.stderr and not taken:
+        report.fail(shown, "is no shipped model (`slimsim list models`); allowed: --set model=./config.json, with its configuration from the hub")
+    return taken[1] if taken else name
+
+
 def take_hub_model(report, *names):
     """Take a name of Hugging Face's hub, or a folder with a config.json."""
     name = report.get(*names)
-    if not isinstance(name, str):
+    if not isinstance(name, str) or "model" in report.given:
+        report.without(*names)
         return
     configuration = pathlib.Path(name) / "config.json"
     if not configuration.is_absolute():
         configuration = pathlib.Path(report.path).parent / configuration
-    report.take("model", str(configuration) if configuration.is_file() else name, *names)
+    report.take("model", str(configuration) if configuration.is_file() else shipped_name(report, name, report.present(*names)[0].shown), *names)
 
 
 def need(report, key, what):

@@ -23,7 +23,7 @@ import shell
 import torchtitan
 import trainer
 import words
-from report import Error, Report, Setting
+from report import UNSET, Error, Report, Setting, text_of
 
 HEADS = (("taken", "Taken:"), ("defaults", "Defaults of {tool}, which the file does not change:"), ("assumed", "Assumed:"),
          ("not modelled", "Not modelled:"), ("not known", "Not known:"))
@@ -63,7 +63,7 @@ def flags(command):
             values.append(command[at])
             at += 1
         found = True if not values else values[0] if len(values) == 1 else values
-        shown = " ".join(["--" + name, *map(str, values)]).replace(shell.UNSET, "$")
+        shown = " ".join(["--" + name, *map(str, values)]).replace(UNSET, "$")
         yield Setting(name.replace("-", "_"), found, "--" + name, shown)
 
 
@@ -123,7 +123,7 @@ def settings_of_recipe(mapping):
         elif name == "name" and path[0] == "run":
             name = "beside.run.name"
         label = ".".join(path)
-        found.append((SECTIONS.get(section, 0), Setting(name, value, label, f"{label}: {json.dumps(value) if isinstance(value, list) else value}")))
+        found.append((SECTIONS.get(section, 0), Setting(name, value, label)))
     kept = {}
     for _, setting in sorted(found, key=lambda pair: pair[0]):
         if setting.value is not None or setting.name not in kept:
@@ -138,7 +138,7 @@ def replaced(mapping, given):
     if isinstance(mapping, list):
         return [replaced(value, given) for value in mapping]
     match = VARIABLE.fullmatch(mapping) if isinstance(mapping, str) else None
-    return mapping if match is None else given.get(match[1], shell.UNSET + match[1])
+    return mapping if match is None else given.get(match[1], UNSET + match[1])
 
 
 def tool_of(path, text):
@@ -179,7 +179,7 @@ def _script(path, text, given):
     settings, unsure = settings_of_script(text, given)
     names = {setting.name for setting in settings}
     if names & {"model_name_or_path", "per_device_train_batch_size"}:
-        report, module = Report(path, "Transformers", common.table("trainer"), trainer.settings_of({}) and settings), trainer
+        report, module = Report(path, "Transformers", common.table("trainer"), settings), trainer
         report.values["framework"] = "transformers"
     elif any(name.startswith(("job.", "training.", "parallelism.")) for name in names):
         report, module = Report(path, "torchtitan", common.table("torchtitan"), _of_toml(path, settings)), torchtitan
@@ -200,7 +200,7 @@ def _of_toml(path, settings):
     """Return the settings of the TOML file that a launch of torchtitan names, and of its flags."""
     named = next((str(setting.value) for setting in settings if setting.name == "job.config_file"), None)
     file = pathlib.Path(path).parent / named if named else None
-    found = [Setting(name, value, name, f"{name}: {value}") for name, value in trainer.flat(tomllib.loads(file.read_text(encoding="utf-8")))] if file and file.is_file() else []
+    found = [Setting(name, value) for name, value in trainer.flat(tomllib.loads(file.read_text(encoding="utf-8")))] if file and file.is_file() else []
     return found + settings
 
 
@@ -217,7 +217,7 @@ def report_of(path, text, given):
     elif tool == "NeMo":
         settings, module, framework = settings_of_recipe(mapping), megatron, "nemo"
     elif tool == "torchtitan":
-        settings, module, framework = [Setting(name, value, name, f"{name} = {json.dumps(value)}") for name, value in trainer.flat(mapping)], torchtitan, "torchtitan"
+        settings, module, framework = [Setting(name, value) for name, value in trainer.flat(mapping)], torchtitan, "torchtitan"
     elif tool == "DeepSpeed":
         settings, module, framework = list(trainer.deepspeed_settings(mapping)), trainer, "deepspeed"
     else:
@@ -249,6 +249,8 @@ def scenario_of(report, name):
     if values.get("data.lengths") == "fixed" and "iterations" not in values and "iterations.measured" not in values:
         values["iterations"] = {"warm_up": 0, "measured": 4}
     system = {"name": values.pop("system", "best-fit")}
+    if values.get("plan") is None:
+        values = {"plan.tp": 1, "plan.pp": 1, **values}
     for key in [key for key in values if key.startswith(("plan.", "knobs.")) or key == "plan"]:
         system[key] = values.pop(key)
     if values.get("data.global_batch_tokens") is not None and "data.global_batch" in values:
@@ -262,7 +264,7 @@ def scenario_of(report, name):
 
 def head_of(report, source):
     """Return the comments that say what became of each setting."""
-    lines = [f"# Imported from {source}, a file of {report.tool}." if source != "-" else f"# Imported from standard input, settings of {report.tool}."]
+    lines = [f"# Imported from {source} ({report.tool})."]
     for kind, head in HEADS:
         if report.said.get(kind):
             lines += [f"# {head.format(tool=report.tool)}", *(f"#   {line}" for line in report.said[kind])]
@@ -270,21 +272,18 @@ def head_of(report, source):
     if free:
         lines += ["# Without effect on time and memory:"]
         lines += textwrap.wrap(free, LINE, initial_indent="#   ", subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False)
-    return "".join(line.replace(shell.UNSET, "$") + "\n" for line in lines)
-
-
-class Dumper(yaml.SafeDumper):
-    """It writes mappings of scalars on one line."""
-
-    def ignore_aliases(self, data):
-        return True
-
-    def increase_indent(self, flow=False, indentless=False):
-        return super().increase_indent(flow, False)
+    return "".join(line.replace(UNSET, "$") + "\n" for line in lines)
 
 
 def yaml_text(mapping):
-    return yaml.dump(mapping, Dumper=Dumper, sort_keys=False, default_flow_style=None, width=LINE, allow_unicode=True)
+    """Return a mapping as YAML with a line for each of its keys. An entry of systems has a line for each of its own."""
+    lines = []
+    for key, value in mapping.items():
+        if key == "systems":
+            lines += ["systems:", *(("  - " if i == 0 else "    ") + f"{name}: {text_of(entry)}" for system in value for i, (name, entry) in enumerate(system.items()))]
+        else:
+            lines.append(f"{key}: {text_of(value)}")
+    return "".join(line + "\n" for line in lines)
 
 
 def write(path, text):
@@ -326,7 +325,8 @@ def checked(scenario, folder):
     if at.endswith((".yaml", ".json")):
         scenario = {**scenario, "model": str((folder / at).resolve())}
     done = common.program(["lengths", "-"], yaml_text(scenario))
-    return "" if done.returncode == 0 else " ".join(line.removeprefix("slimsim: ").removeprefix("stdin: ") for line in done.stderr.splitlines())
+    lines = (re.sub(r"^slimsim: (standard input:\d+:\d+: )?", "", line) for line in done.stderr.splitlines() if " is taken as " not in line)
+    return "" if done.returncode == 0 else " ".join(lines)
 
 
 def import_file(options, given, settings):
@@ -348,7 +348,7 @@ def import_file(options, given, settings):
     name = re.sub(r"[^\w.-]", "-", (options.output or pathlib.Path("stdin" if options.input == "-" else options.input)).stem).strip(".")
     path, model_text = place_model(report, own, name, options.output)
     scenario = scenario_of(report, name)
-    whole = head_of(report, pathlib.Path(options.input).name) + yaml_text(scenario)
+    whole = head_of(report, "standard input" if options.input == "-" else pathlib.Path(options.input).name) + yaml_text(scenario)
     if path is not None:
         write(path, model_text)
     if options.output is not None:
@@ -403,7 +403,7 @@ def main():
             return 0
         return import_file(options, assignments(options.set, "--set"), assignments(options.settings, "settings"))
     except Error as error:
-        print(f"slimsim: {error}".replace(shell.UNSET, "$"), file=sys.stderr)
+        print(f"slimsim: {error}".replace(UNSET, "$"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -161,7 +161,7 @@ def stages(report):
         if len(counts) % pp != 0:
             report.fail(shown, f"it has {len(counts)} stages, no multiple of pipeline_model_parallel_size = {pp}")
         report.take("plan.layers", counts, "pipeline_model_parallel_layout")
-        report.take("plan.vpp", len(counts) // pp, "pipeline_model_parallel_layout", "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size")
+        report.take("plan.vpp", len(counts) // pp, "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size")
         for key in ("plan.first_stage_layers", "plan.last_stage_layers", "plan.count_embedding", "plan.count_head"):
             report.values.pop(key, None)
     elif n and report.model.get("layers"):
@@ -253,7 +253,8 @@ def precision(report):
     report.take("precision", name, *names)
     if scaling is not None:
         report.take("fp8_scaling", scaling, *names)
-    report.take("fp8_params", report.on("fp8_param_gather", "fp8_param"), "fp8_param_gather", "fp8_param")
+    if report.script or report.present("fp8_param_gather", "fp8_param"):
+        report.take("fp8_params", report.on("fp8_param_gather", "fp8_param"), "fp8_param_gather", "fp8_param")
     for end in ("start", "end"):
         layers = f"num_layers_at_{end}_in_bf16"
         if report.on("first_last_layers_bf16"):
@@ -341,7 +342,7 @@ def read(report):
     report.model_has_experts = bool(report.model.get("experts"))
     own = own_model(report)
     if own is None and name is not None:
-        report.take("model", name, *names)
+        report.take("model", common.shipped_name(report, name, report.present(*names)[0].shown), *names)
         report.model_has_experts = common.model_has_experts(name)
         report.model.clear()
     stages(report)

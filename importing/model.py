@@ -41,9 +41,12 @@ def shipped(folder):
 
 
 def find(model, models):
-    """Return the name of the shipped model that is the same, or None. A model without vocabulary takes that of one."""
+    """Return the name of the shipped model that is the same, or None; of several the last, which is the newest.
+
+    A model without vocabulary is the same with that of any.
+    """
     wanted, layers = normal(model)
-    for name, other in models.items():
+    for name, other in reversed(models.items()):
         found, its_layers = normal(other)
         if "vocabulary" not in wanted:
             found.pop("vocabulary")

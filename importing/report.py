@@ -3,7 +3,7 @@
 
 A table, TOOL.yaml, says of each setting what it means:
 
-- taken: NAME: KEY, or NAME: {key: KEY, ...}. `values` maps words; `is` and `off` are the values of a switch that is on
+- taken: NAME: KEY, or NAME: {key: KEY, ...}. `values` maps words; `is` and `else` are the values of a switch that is on
   and off; `type: real` or `word` is for what is no whole number; `why` is the reason if `values` lacks a word.
 - defaults: the tool's own values of keys that no setting gave, where the framework's differ.
 - free: patterns of names that change neither times nor memory.
@@ -13,9 +13,11 @@ Settings whose meaning depends on each other are taken by code.
 """
 import fnmatch
 import math
+import re
 
 import yaml
 
+UNSET = "\0"  # it stands before the name of a variable that has no value
 OFF = (None, False, "", 0, (), "none", "None", "null", "false", "False", "no", "0")
 ON = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -27,13 +29,20 @@ class Error(Exception):
 class Setting:
     """It is a setting of the tool: its name, the value, and its name and the whole of it as they stand in the file."""
 
-    def __init__(self, name, value, label, shown):
-        self.name, self.value, self.label, self.shown, self.used = name, value, label, shown, False
+    def __init__(self, name, value, label=None, shown=None):
+        self.name, self.value, self.used = name, value, False
+        self.label = label or name
+        self.shown = shown or f"{self.label}: {text_of(value)}"
+
+
+class Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data):
+        return True
 
 
 def text_of(value):
     """Return a value as YAML on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=1 << 20, sort_keys=False).removesuffix("\n").removesuffix("\n...")
+    return yaml.dump(value, Dumper=Dumper, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True).removesuffix("\n").removesuffix("\n...")
 
 
 def is_off(value):
@@ -64,7 +73,15 @@ class Report:
 
     def get(self, *names, default=None):
         """Return the value of the first of these settings that is not None."""
-        return next((setting.value for setting in self.present(*names) if setting.value is not None), default)
+        return next((self.known(setting).value for setting in self.present(*names) if setting.value is not None), default)
+
+    def known(self, setting):
+        """Return a setting whose value the file says. Error: it is a variable that nothing sets."""
+        unset = re.search(UNSET + r"\{?(\w+)", setting.value) if isinstance(setting.value, str) else None
+        if unset or (isinstance(setting.value, str) and UNSET in setting.value):
+            name = unset[1] if unset else "NAME"
+            self.fail(setting.shown, f"the file does not set ${name}; allowed: {name}=VALUE behind the file's name")
+        return setting
 
     def number(self, *names, default=None, real=False):
         """Return a number. Error: it is none."""
@@ -78,7 +95,7 @@ class Report:
         return any(self.converted(setting, "switch") for setting in self.present(*names) if setting.value is not None)
 
     def converted(self, setting, kind):
-        value = setting.value
+        value = self.known(setting).value
         if kind == "word":
             return value
         if kind == "switch":
@@ -99,11 +116,12 @@ class Report:
         used = self.present(*names)
         for setting in used:
             setting.used = True
-        shown = text_of(value)
+        shown = ("systems.0.name" if key == "system" else key) + f": {text_of(value)}"
         if used:
-            self.say("taken", f"{' '.join(dict.fromkeys(setting.shown for setting in used))} -> {key}: {shown}")
-        else:
-            self.say("defaults", f"{key}: {shown}")
+            replaced = ", replaced by --set" if key in self.given else ""
+            self.say("taken", f"{' '.join(dict.fromkeys(setting.shown for setting in used))} -> {shown}{replaced}")
+        elif key not in self.given:
+            self.say("defaults", shown)
         self._set(key, value)
 
     def _set(self, key, value):
@@ -114,16 +132,22 @@ class Report:
 
     def assume(self, key, value, why):
         self._set(key, value)
-        self.say("assumed", f"{key}: {text_of(value)}; {why}")
+        if key not in self.given:
+            self.say("assumed", f"{key}: {text_of(value)}; {why}")
+
+    def unused(self, *names):
+        """Yield the settings of these names that nothing has used, and use them."""
+        for setting in self.present(*names):
+            if not setting.used:
+                setting.used = True
+                yield setting
 
     def drop(self, why, *names):
-        for setting in self.present(*names):
-            setting.used = True
+        for setting in self.unused(*names):
             self.say("not modelled", f"{setting.shown}: {why}")
 
     def without(self, *names):
-        for setting in self.present(*names):
-            setting.used = True
+        for setting in self.unused(*names):
             self.say("without effect", setting.label)
 
     def apply(self):
@@ -137,11 +161,11 @@ class Report:
         key = entry["key"]
         if "is" in entry:
             on = self.converted(setting, "switch")
-            if on or "off" in entry:
-                self.take(key, entry["is"] if on else entry["off"], setting.name)
+            if on or "else" in entry:
+                self.take(key, entry["is"] if on else entry["else"], setting.name)
         elif "values" in entry:
             words = {str(word).lower(): value for word, value in entry["values"].items()}
-            word = str(setting.value).lower()
+            word = str(self.known(setting).value).lower()
             if word in words:
                 self.take(key, words[word], setting.name)
             elif "why" in entry:

@@ -11,11 +11,12 @@ import fnmatch
 import operator
 import re
 
+from report import UNSET
+
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 ASSIGNMENT = re.compile(rf"({NAME})(\+?)=(.*)", re.DOTALL)
 EXPANSION = re.compile(rf"\$(?:({NAME})|(\d|[#?*@$!-]))")
 OPERATORS = ("&&", "||", ";;", ";", "\n", "|", "&", "(", ")")
-UNSET = "\0"  # it stands before the name of a variable that has no value
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
               ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
 NUMBER_TESTS = {"-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le": operator.le, "-gt": operator.gt,
@@ -108,7 +109,7 @@ class Script:
         match = re.fullmatch(rf"({NAME}|\d+|[@*])(?:\[[@*]\])?(?::?([-=?+])(.*))?", inside, re.DOTALL)
         if match is None:
             return [UNSET + "{" + inside + "}"]
-        fields = self.variables.get(match[1])
+        fields = self.variables.get(match[1], [] if match[1] in "@*" else None)
         empty = not fields or fields == [""]
         if match[2] == "+":
             return [] if empty else self.fields(match[3])
@@ -143,6 +144,8 @@ class Script:
 
     def fields(self, word):
         """Return a word's fields: quotes go, variables get their values, and blanks of unquoted values split."""
+        if word == '"$@"':
+            return []
         fields, open_field, at, quote = [""], False, 0, None
         while at < len(word):
             sign = word[at]

@@ -15,8 +15,7 @@ def _model(report):
 
 def _sharding(report):
     """Take FSDP, HSDP or DDP. Only the degree that shards may be -1: all other ranks."""
-    replicate, shard = ((f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training", "experimental")) for kind in ("replicate", "shard"))
-    replicate, shard = tuple(replicate), tuple(shard)
+    replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training", "experimental")] for kind in ("replicate", "shard"))
     replicas, shards = report.number(*replicate, default=1), report.number(*shard, default=-1)
     ranks = common.replicas(report) * report.values.get("plan.cp", 1)
     shards = ranks // replicas if shards == -1 else shards * report.values.get("plan.cp", 1)
@@ -24,7 +23,7 @@ def _sharding(report):
         report.take("plan.sharding", "none", *replicate, *shard)
         return
     report.take("plan.sharding", "zero3", *shard)
-    if replicas > 1:
+    if shards < ranks:
         report.take("plan.shard_group", shards, *replicate)
     else:
         report.without(*replicate)

@@ -30,12 +30,12 @@ def settings_of(mapping):
             name = name if name.startswith(("fsdp_", "parallelism_")) else f"{section.removesuffix('config')}{name}"
         elif section == "deepspeed_config" and "." in name:
             name = "ds." + name.split(".", 1)[1]
-        yield Setting(name, value, label, f"{label}: {json.dumps(value) if isinstance(value, (dict, list)) else value}")
+        yield Setting(name, value, label)
 
 
 def deepspeed_settings(mapping, label=""):
     for name, value in flat(mapping):
-        yield Setting("ds." + name, value, label + name, f"{label}{name}: {value}")
+        yield Setting("ds." + name, value, label + name)
 
 
 def follow(report):
@@ -125,8 +125,8 @@ def _fsdp(report):
     if strategy.startswith("hybrid"):
         report.take("plan.shard_group", report.values["gpus_per_node"], "fsdp_sharding_strategy", "fsdp")
     elif replicas > 1:
-        ranks = common.replicas(report) * report.values.get("plan.cp", 1)
-        report.take("plan.shard_group", shards or ranks // replicas, "dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size", "parallelism_config_dp_shard_size")
+        ranks = common.replicas(report)
+        report.take("plan.shard_group", (shards or ranks // replicas) * report.values.get("plan.cp", 1), "dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size", "parallelism_config_dp_shard_size")
     report.without("dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size", "parallelism_config_dp_shard_size")
 
 
@@ -268,7 +268,8 @@ def read(report):
     common.need(report, "model", "the model")
     common.need(report, "data.context", "the longest sequence")
     _degrees(report)
-    common.platform(report)
+    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1) * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size", default=1)
+    common.platform(report, max(8, shards * report.values.get("plan.tp", 1) * report.values.get("plan.cp", 1)))
     fsdp = any(not is_off(setting.value) for setting in report.present("fsdp")) or any(name.startswith("fsdp_") and not is_off(setting.value) for name, setting in report.settings.items())
     zero = any(name.startswith("ds.") for name in report.settings)
     if fsdp and str(report.get("distributed_type", default="fsdp")).lower() == "fsdp":
