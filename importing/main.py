@@ -68,19 +68,26 @@ def flags(command):
 
 
 def launch_of(commands):
-    """Return the words of the command that launches a training: the last one that has most flags. Lists of flags, one a
-    line, are one command."""
+    """Return the words of the command that launches a training, the one that has most flags."""
     opened = [[part for word in command for part in (word.split() if " --" in word else [word])] for command in commands]
-    lists = [word for command in opened if command[0].startswith("--") for word in command]
     launches = [command for command in opened if any(word.endswith(".py") or word in LAUNCHERS for word in command)]
     best = max(launches, key=lambda command: sum(word.startswith("--") for word in command), default=[])
     batch = [word for command in opened if command[0] == "SBATCH" for word in command[1:]]
-    return [*batch, *best, *(lists if not best or not any(word.startswith("--") for word in best) else [])]
+    return [*batch, *best]
+
+
+def arguments_of(text):
+    """Return the words of a list of arguments, whose lines all begin with a flag. None: it is no such list."""
+    lines = [line.strip().removesuffix("\\") for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    if not lines or not all(re.match(r"--[A-Za-z]", line) for line in lines):
+        return None
+    return [word.strip("'\"") for line in lines for word in line.split()]
 
 
 def settings_of_script(text, given):
-    """Return the settings of a script or a list of arguments, and whether its tests were all evaluated."""
-    script = shell.Script(text, {name: str(value) for name, value in given.items() if name.isupper()})
+    """Return the settings of a script or a list of arguments, and the tests that could not be evaluated."""
+    listed = arguments_of(text)
+    script = shell.Script("" if listed else text, {name: str(value) for name, value in given.items() if name.isupper()})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -90,7 +97,7 @@ def settings_of_script(text, given):
         value = script.variables.get(name, [])
         if len(value) == 1 and name.isupper():
             found.append(Setting(name, value[0], name, f"{name}={value[0]}"))
-    found += flags(launch_of(script.commands))
+    found += flags([replaced(word, given) for word in listed] if listed else launch_of(script.commands))
     return found, script.unsure
 
 
@@ -302,15 +309,13 @@ def place_model(report, own, name, output):
     if own is None or "model" in report.given:
         common.need(report, "model", "the model's sizes or its name")
         return None, None
+    if "vocabulary" not in own:
+        raise Error(f"{report.path}: nothing says the size of the vocabulary, which a tokenizer has; allowed: vocab_size=NUMBER behind the file's name")
     found = model.find(own, common.models())
     if found is not None:
         report.values["model"] = found
-        report.say("taken", f"all sizes are those of model {found}" if "vocabulary" in own else f"model {found} has these sizes and a vocabulary of its own")
-        if "vocabulary" not in own:
-            report.say("assumed", f"vocabulary: that of {found}, since the tokenizer's is not in the file")
+        report.say("taken", f"all sizes are those of model {found}")
         return None, None
-    if "vocabulary" not in own:
-        raise Error(f"{report.path}: nothing says the size of the vocabulary, which a tokenizer has; allowed: vocab_size=NUMBER behind the file's name")
     if output is None:
         raise Error(f"{report.path}: no shipped model has its sizes, so the model needs a file of its own; allowed: --output {name}.yaml, which also "
                     f"writes {name}.model.yaml, or --set model=NAME")

@@ -6,7 +6,7 @@ import re
 
 import common
 import model
-from report import is_off
+from report import UNSET, is_off
 
 LAYOUT = re.compile(r"\(([^()]*)\)(?:\*(\d+))?")
 
@@ -120,6 +120,16 @@ def _properties(report, sizes):
     sizes.setdefault("norm", "layernorm")
 
 
+def vocabulary(report):
+    """Assume the vocabulary that a tokenizer usually has."""
+    kind, name = str(report.get("tokenizer_type", default="")), report.settings.get("tokenizer_model")
+    size = report.table["tokenizers"].get(kind)
+    if size is None and kind == "HuggingFaceTokenizer" and name is not None and UNSET not in str(name.value):
+        size = common.models()[common.shipped_name(report, str(name.value), name.shown)]["vocabulary"]
+    if size is not None:
+        report.assume("model.vocabulary", size, f"the usual one of {kind}; vocab_size=NUMBER behind the file's name sets another")
+
+
 def own_model(report):
     """Return the model of the sizes, without its name. None: there are no sizes."""
     sizes = report.model
@@ -127,6 +137,8 @@ def own_model(report):
         return None
     _properties(report, sizes)
     _widths(report, sizes)
+    if "vocabulary" not in sizes:
+        vocabulary(report)
     if "ffn" not in sizes:
         wide = int(4 * sizes["hidden"] * 2 / 3 / 64) * 64 if sizes["activation"] == "swiglu" else 4 * sizes["hidden"]
         report.take("model.ffn", wide)

@@ -41,19 +41,9 @@ def shipped(folder):
 
 
 def find(model, models):
-    """Return the name of the shipped model that is the same, or None; of several the last, which is the newest.
-
-    A model without vocabulary is the same with that of any.
-    """
-    wanted, layers = normal(model)
-    for name, other in reversed(models.items()):
-        found, its_layers = normal(other)
-        if "vocabulary" not in wanted:
-            found.pop("vocabulary")
-            found.pop("vocabulary_multiple")
-        if {key: wanted[key] for key in wanted if key in found} == found and layers == its_layers:
-            return name
-    return None
+    """Return the name of the shipped model that is the same, or None; of several the last, which is the newest."""
+    wanted = normal(model)
+    return next((name for name, other in reversed(models.items()) if normal(other) == wanted), None)
 
 
 def with_layers(model, layers):
@@ -73,5 +63,4 @@ def with_layers(model, layers):
         if len(pattern) % period == 0 and pattern == pattern[:period] * (len(pattern) // period):
             pattern = pattern[:period]
             break
-    keys = {key: value for key, value in kinds[0].items() if key in ("ffn",)}
-    return {**model, **keys, "pattern": pattern, "kinds": {f"kind{i}": kind for i, kind in enumerate(kinds)}}
+    return {**model, "ffn": kinds[0]["ffn"], "pattern": pattern, "kinds": {f"kind{i}": kind for i, kind in enumerate(kinds)}}
