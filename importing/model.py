@@ -43,7 +43,8 @@ def shipped(folder):
 def find(model, models):
     """Return the name of the shipped model that is the same, or None; of several the last, which is the newest."""
     wanted = normal(model)
-    return next((name for name, other in reversed(models.items()) if normal(other) == wanted), None)
+    alike = {name: other for name, other in models.items() if all(other[key] == model[key] for key in ("layers", "hidden", "vocabulary"))}
+    return next((name for name, other in reversed(alike.items()) if normal(other) == wanted), None)
 
 
 def with_layers(model, layers):

@@ -345,8 +345,7 @@ class Refusals(unittest.TestCase):
                 (["-"], "base_model: a/b\nadapter: lora\n", "adapter: lora: training of a part of the parameters is not modelled; allowed: full fine-tuning"),
                 (["-"], "model_name_or_path: a/b\nstage: dpo\n", "stage: dpo: models that run beside the trained one are not modelled; allowed: pt, sft"),
                 ([RECIPES / "deepspeed-zero3.json"], "", "nothing says the model; allowed: --set model=VALUE"),
-                ([RECIPES / "torchtitan-llama3-8b.toml", "model.flavor=debugmodel"], "", "flavor debugmodel: is no shipped model; allowed: --set model=./config.json"),
-                (["-", "--set", "nonsense"], LLAMA2_7B, "--set: 'nonsense'; allowed: KEY=VALUE")):
+                ([RECIPES / "torchtitan-llama3-8b.toml", "model.flavor=debugmodel"], "", "flavor debugmodel: is no shipped model; allowed: --set model=./config.json")):
             done = run("import", *words, input=standard_input)
             self.assertEqual((done.returncode, done.stdout), (2, ""), (words, done.stderr))
             self.assertIn(expected, done.stderr)

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
 # A run of Hugging Face's Trainer on DeepSpeed, written for this test from its arguments.
 deepspeed --num_gpus 8 --num_nodes 2 --hostfile hosts train.py \
     --model_name_or_path meta-llama/Llama-2-13b-hf \

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
 # GPT-3 175B on 128 nodes, written for this test from Megatron-LM's flags.
 #SBATCH --nodes=128
 #SBATCH --ntasks-per-node=8

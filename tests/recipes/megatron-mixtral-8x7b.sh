@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
 # Mixtral 8x7B on 8 nodes, written for this test from Megatron-LM's flags.
 GPUS_PER_NODE=8
 NNODES=${SLURM_NNODES:-"8"}

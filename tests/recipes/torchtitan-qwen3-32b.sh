@@ -1,4 +1,5 @@
 #!/usr/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
 # A launch of torchtitan with overrides, written for this test.
 NGPU=${NGPU:-"8"}
 NNODES=4
