@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The modules of tools share this: tables, the program itself, GPUs, and what Hugging Face's names mean."""
+import json
 import math
 import os
 import pathlib
 import re
 import subprocess
+import tomllib
 
 import yaml
 
@@ -22,6 +24,18 @@ SIZE = re.compile(r"-(\d+)x(\d+)(?:-free)?$")
 
 def table(name):
     return yaml.load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), model.Loader)
+
+
+def parsed(path, text):
+    """Return the mapping in a text of TOML, JSON or YAML, by the path's ending. Error: there is none."""
+    kind = {".toml": "TOML", ".json": "JSON"}.get(pathlib.Path(path).suffix.lower(), "YAML")
+    try:
+        mapping = tomllib.loads(text) if kind == "TOML" else json.loads(text) if kind == "JSON" else yaml.load(text, model.Loader)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise Error(f"{path}: is no valid {kind}: {' '.join(str(error).split())[:120]}") from None
+    if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
+        raise Error(f"{path}: is no mapping of keys")
+    return mapping
 
 
 def models():
@@ -45,7 +59,7 @@ def _count(report, names):
     for name in names:
         setting = report.settings.get(name)
         text = str(setting.value) if setting is not None else ""
-        if text.split(":")[0].isdigit():  # nnodes may be 1:4
+        if re.fullmatch(r"(\d+:)?[1-9]\d{0,6}", text):  # nnodes may be 1:4
             return int(text.split(":")[-1]), (name,)
     gres = GRES.search(str(report.get("gres", default=""))) if names is OF_A_NODE else None
     return (int(gres[1]), ("gres",)) if gres else (None, ())
@@ -77,7 +91,7 @@ def platform(report, fewest=None):
     fewest = fewest or math.lcm(math.prod(plan), report.values.get("plan.ep", 1) * report.values.get("plan.etp", 1) * plan[1])
     if every is not None and (nodes is None or of_a_node is None):
         nodes = nodes or max(1, every // (of_a_node or 8))
-        of_a_node, of_a_node_by = every // nodes, (*of_a_node_by, *every_by)
+        of_a_node, of_a_node_by = max(1, every // nodes), (*of_a_node_by, *every_by)
     by = (*nodes_by, *of_a_node_by)
     of_a_node = given_of_a_node or of_a_node or (8 if fewest % 8 == 0 or given_nodes or nodes else fewest if fewest < 8 else 8)
     if given_nodes or nodes:

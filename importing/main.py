@@ -6,13 +6,11 @@ main.py [--set KEY=VALUE]... [--output FILE] FILE|-|PLAN [NAME=VALUE]...
 """
 import argparse
 import io
-import json
 import os
 import pathlib
 import re
 import sys
 import textwrap
-import tomllib
 
 import yaml
 
@@ -87,7 +85,7 @@ def arguments_of(text):
 def settings_of_script(text, given):
     """Return the settings of a script or a list of arguments, and the tests that could not be evaluated."""
     listed = arguments_of(text)
-    script = shell.Script("" if listed else text, {name: str(value) for name, value in given.items() if name.isupper()})
+    script = shell.Script("" if listed else text, {name: str(value) for name, value in given.items() if name.isupper() or name.isdigit()})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -151,24 +149,19 @@ def replaced(mapping, given):
 def tool_of(path, text):
     """Return the name of the tool whose file this is, and the mapping in it; None for a script."""
     suffix = pathlib.Path(path).suffix.lower()
-    if suffix == ".toml":
-        try:
-            return "torchtitan", tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise Error(f"{path}: is no valid TOML: {error}") from None
     try:
-        mapping = json.loads(text) if suffix == ".json" else yaml.load(text, model.Loader)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        if suffix in (".yaml", ".yml", ".json"):
-            raise Error(f"{path}: is no valid {'JSON' if suffix == '.json' else 'YAML'}: {' '.join(str(error).split())[:120]}") from None
+        mapping = common.parsed(path, text)
+    except Error:
+        if suffix in (".toml", ".json", ".yaml", ".yml"):
+            raise
         return None, None
-    if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
-        return None, None
+    if suffix == ".toml":
+        return "torchtitan", mapping
     if "systems" in mapping:
         raise Error(f"{path}: is a scenario of slimsim already; allowed: `slimsim run {path}`")
     if suffix == ".json":
         return "DeepSpeed", mapping
-    if "MODEL_ARGS" in mapping:
+    if isinstance(mapping.get("MODEL_ARGS"), dict):
         return "Megatron-LM", mapping
     if "base_model" in mapping:
         return "axolotl", mapping
@@ -207,7 +200,7 @@ def _of_toml(path, settings):
     """Return the settings of the TOML file that a launch of torchtitan names, and of its flags."""
     named = next((str(setting.value) for setting in settings if setting.name == "job.config_file"), None)
     file = pathlib.Path(path).parent / named if named else None
-    found = [Setting(name, value) for name, value in trainer.flat(tomllib.loads(file.read_text(encoding="utf-8")))] if file and file.is_file() else []
+    found = [Setting(name, value) for name, value in trainer.flat(common.parsed(file, read_text(file)))] if file and file.is_file() else []
     return found + settings
 
 
@@ -339,7 +332,7 @@ def import_file(options, given, settings):
     text = read_text(options.input)
     report, module = report_of(options.input, text, settings)
     for name, value in settings.items():
-        if not name.isupper():
+        if not name.isupper() and not name.isdigit():
             report.settings[name] = Setting(name, value, name, f"{name}={value}")
     report.given = given
     report.script = report.tool == "Megatron-LM"

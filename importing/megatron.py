@@ -23,26 +23,36 @@ def layout_counts(report, text, shown):
     return counts
 
 
-def frequencies(report, n_layers, *names):
-    """Return for each layer whether a list of Python, such as ([0]*3+[1]*58), has 1. None: there is no list."""
-    value = report.get(*names)
-    if isinstance(value, str) and not value.isdigit():
-        def evaluated(node):
-            if isinstance(node, ast.List):
-                return [evaluated(entry) for entry in node.elts]
-            if isinstance(node, ast.Constant) and isinstance(node.value, int) and 0 <= node.value <= 1 << 16:
-                return node.value
-            if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
-                left, right = evaluated(node.left), evaluated(node.right)
-                return left + right if isinstance(node.op, ast.Add) else left * right
-            raise ValueError
-        try:
-            value = evaluated(ast.parse(value.strip(), mode="eval").body)
-        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-            value = None
-        if not isinstance(value, list) or len(value) != n_layers:
-            report.fail(report.present(*names)[0].shown, f"allowed: a list of {n_layers} numbers, one for each layer")
-    return [bool(entry) for entry in value] if isinstance(value, list) else None
+def python_list(text):
+    """Return a list of whole numbers that Python's [], + and * write, such as ([0]*3+[1]*58). None: it is none."""
+    def evaluated(node):
+        if isinstance(node, ast.List):
+            return [evaluated(entry) for entry in node.elts]
+        if isinstance(node, ast.Constant) and isinstance(node.value, int) and 0 <= node.value <= 1 << 16:
+            return node.value
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+            left, right = evaluated(node.left), evaluated(node.right)
+            return left + right if isinstance(node.op, ast.Add) else left * right
+        raise ValueError
+    try:
+        return evaluated(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def each_layer(report, n_layers, name, rule):
+    """Return for each layer whether a setting chooses it: a list has 1 for it, or rule(i, N) holds for a number N. None:
+    there is no such setting."""
+    value = report.get(name)
+    if value is None:
+        return None
+    if str(value).isdigit():
+        every = report.number(name, kind="size")
+        return [rule(i, every) for i in range(n_layers)]
+    value = python_list(value) if isinstance(value, str) else value
+    if not isinstance(value, list) or len(value) != n_layers or not all(entry in (0, 1) for entry in value):
+        report.fail(report.present(name)[0].shown, f"allowed: a number, or a list of {n_layers} zeros and ones, one for each layer")
+    return [entry == 1 for entry in value]
 
 
 def _widths(report, sizes):
@@ -70,19 +80,16 @@ def _kinds(report, sizes):
     with_experts = {"ffn": expert_ffn or dense["ffn"], "experts": experts, "top_k": own.get("top_k", 2)}
     if own.get("shared_ffn"):
         with_experts["shared_ffn"] = own["shared_ffn"]
-    every = report.number("moe_layer_freq", default=1) if str(report.get("moe_layer_freq", default=1)).isdigit() else 1
-    has = frequencies(report, n, "moe_layer_freq") or [i % every == 0 for i in range(n)]
-    layers = [dict(with_experts) if experts and has[i] else dict(dense) for i in range(n)]
-    if experts and report.present("moe_layer_freq"):
-        report.say("taken", f"{report.present('moe_layer_freq')[0].shown} -> model.pattern")
-        report.present("moe_layer_freq")[0].used = True
-    window = str(report.get("window_size", default="")).strip("()[] ").split(",")[0].strip()
+    chosen = each_layer(report, n, "moe_layer_freq", lambda i, every: i % every == 0) if experts else None
+    layers = [dict(with_experts) if experts and (chosen is None or chosen[i]) else dict(dense) for i in range(n)]
+    if chosen is not None:
+        report.take("model.pattern", "of layers with experts", "moe_layer_freq")
+        del sizes["pattern"]
+    window = str(report.get("window_size", default="")).strip("()[] ").split(",")[0].strip("' ")
     if window.isdigit():
-        every = report.get("window_attn_skip_freq")
-        listed = frequencies(report, n, "window_attn_skip_freq")
-        period = int(every) if listed is None and every is not None else 0
+        chosen = each_layer(report, n, "window_attn_skip_freq", lambda i, every: (i + 1) % every != 0)
         for i, layer in enumerate(layers):
-            if listed[i] if listed else not period or (i + 1) % period != 0:
+            if chosen is None or chosen[i]:
                 layer["window"] = int(window) + 1
         report.take("model.window", int(window) + 1, "window_size", "window_attn_skip_freq")
         del sizes["window"]
@@ -115,7 +122,7 @@ def _properties(report, sizes):
     if learned:
         positions = report.number("max_position_embeddings", default=sizes.get("context"))
         report.take("model.positions", positions, "position_embedding_type", "max_position_embeddings")
-    rates = [report.number(name, default=0.1, real=True) for name in ("attention_dropout", "hidden_dropout")]
+    rates = [report.number(name, default=0.1, kind="real") for name in ("attention_dropout", "hidden_dropout")]
     report.take("model.dropout", any(rates), "attention_dropout", "hidden_dropout")
     sizes.setdefault("norm", "layernorm")
 
@@ -164,7 +171,7 @@ def named_model(report):
 
 def stages(report):
     """Take what stages hold."""
-    n = report.number("num_layers_per_virtual_pipeline_stage")
+    n = report.number("num_layers_per_virtual_pipeline_stage", kind="size")
     layout = report.get("pipeline_model_parallel_layout")
     pp = report.values.get("plan.pp", 1)
     if isinstance(layout, str) and layout:
@@ -216,7 +223,7 @@ def states(report):
         report.drop("both moments have one precision here, fp32 or bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
     report.without("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype") if moments == ["fp32", "fp32"] else report.without("main_grads_dtype")
     if report.on("optimizer_cpu_offload"):
-        report.take("plan.optimizer_offload", report.number("optimizer_offload_fraction", default=1, real=True), "optimizer_cpu_offload", "optimizer_offload_fraction")
+        report.take("plan.optimizer_offload", report.number("optimizer_offload_fraction", default=1, kind="real"), "optimizer_cpu_offload", "optimizer_offload_fraction")
 
 
 def recompute(report):
@@ -328,8 +335,8 @@ def kernels(report):
 def batch(report):
     """Take the batch. Documents fill the context, as the sequences of Megatron-LM's data sets do."""
     dp = report.values["gpus"] // math.prod(report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp"))
-    micro = report.number("micro_batch_size", "mbs", default=1)
-    whole = report.number("global_batch_size", "gbs")
+    micro = report.number("micro_batch_size", "mbs", default=1, kind="size")
+    whole = report.number("global_batch_size", "gbs", kind="size")
     report.take("data.global_batch", micro * dp if whole is None else whole, *(("global_batch_size", "gbs") if whole is not None else ()))
     scheduler = report.get("sequence_packing_scheduler")
     systems = {"dp_balanced": "megatron-dp-balanced", "default_dynamic_cp": "megatron-default-dynamic-cp"}

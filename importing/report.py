@@ -19,6 +19,9 @@ import yaml
 
 UNSET = "\0"  # it stands before the name of a variable that has no value
 OFF = (None, False, "", 0, (), "none", "None", "null", "false", "False", "no", "0")
+NUMBERS = {"real": "a number", "whole": "a whole number", "size": "a whole number from 1 on"}
+SIZES = ("plan.tp", "plan.pp", "plan.cp", "plan.ep", "plan.etp", "plan.vpp", "data.context", "model.layers", "model.hidden", "model.heads",
+         "model.ffn", "model.vocabulary")
 ON = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -83,11 +86,11 @@ class Report:
             self.fail(setting.shown, f"the file does not set ${name}; allowed: {name}=VALUE behind the file's name")
         return setting
 
-    def number(self, *names, default=None, real=False):
+    def number(self, *names, default=None, kind="whole"):
         """Return a number. Error: it is none."""
         for setting in self.present(*names):
             if setting.value is not None:
-                return self.converted(setting, "real" if real else "whole")
+                return self.converted(setting, kind)
         return default
 
     def on(self, *names):
@@ -107,8 +110,9 @@ class Report:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
-        if isinstance(value, bool) or not math.isfinite(number) or (kind == "whole" and number != int(number)):
-            self.fail(setting.shown, "allowed: a whole number" if kind == "whole" else "allowed: a number")
+        wrong = isinstance(value, bool) or not math.isfinite(number) or abs(number) > 1 << 53
+        if wrong or (kind != "real" and number != int(number)) or (kind == "size" and number < 1):
+            self.fail(setting.shown, f"allowed: {NUMBERS[kind]}")
         return int(number) if number == int(number) else number
 
     def take(self, key, value, *names):
@@ -173,7 +177,7 @@ class Report:
             else:
                 self.fail(setting.shown, f"allowed: {', '.join(map(str, entry['values']))}")
         else:
-            self.take(key, self.converted(setting, entry.get("type", "whole")), setting.name)
+            self.take(key, self.converted(setting, entry.get("type", "size" if key in SIZES else "whole")), setting.name)
 
     def _why_not(self, setting):
         """Return why a setting is not modelled. None: nothing says so."""

@@ -16,7 +16,7 @@ def _model(report):
 def _sharding(report):
     """Take FSDP, HSDP or DDP. Only the degree that shards may be -1: all other ranks."""
     replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training", "experimental")] for kind in ("replicate", "shard"))
-    replicas, shards = report.number(*replicate, default=1), report.number(*shard, default=-1)
+    replicas, shards = report.number(*replicate, default=1, kind="size"), report.number(*shard, default=-1)
     ranks = common.replicas(report) * report.values.get("plan.cp", 1)
     shards = ranks // replicas if shards == -1 else shards * report.values.get("plan.cp", 1)
     if shards == 1 and ranks > 1:
@@ -97,7 +97,7 @@ def _precision(report):
 
 def _batch(report):
     """Take the batch. One of a rank is cut into micro-batches by pipelines only."""
-    local = report.number("training.local_batch_size", "training.batch_size", default=8)
+    local = report.number("training.local_batch_size", "training.batch_size", default=8, kind="size")
     whole = report.number("training.global_batch_size", default=-1)
     dp = common.replicas(report)
     report.take("data.global_batch", whole if whole > 0 else local * dp, *(("training.global_batch_size",) if whole > 0 else ("training.local_batch_size", "training.batch_size")))
@@ -105,7 +105,7 @@ def _batch(report):
     report.take("system", "best-fit")
     if report.values.get("plan.pp", 1) > 1:
         sizes = ("parallelism.pipeline_parallel_microbatch_size", "experimental.pipeline_parallel_microbatch_size")
-        report.take("knobs.micro_batch", report.number(*sizes, default=1), *sizes)
+        report.take("knobs.micro_batch", report.number(*sizes, default=1, kind="size"), *sizes)
     else:
         report.take("knobs.micro_batch", local, "training.local_batch_size", "training.batch_size")
     report.without("training.global_batch_size", "training.local_batch_size")
@@ -124,6 +124,8 @@ def read(report):
             report.values.pop(key, None)
     else:
         report.assume("expert_imbalance", 1, "routing is balanced; real routing is not (`slimsim help experts`)")
+    if common.models().get(report.values["model"], {}).get("tied_embeddings"):
+        report.take("plan.fsdp_ends", "root")
     _sharding(report)
     _pipeline(report)
     _recompute(report)

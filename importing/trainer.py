@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads runs of Hugging Face's Trainer: axolotl, LLaMA-Factory, Accelerate's FSDP, and DeepSpeed's files."""
 import fnmatch
-import json
 import pathlib
-
-import yaml
 
 import common
 from report import Error, Setting, is_off
@@ -25,7 +22,7 @@ def settings_of(mapping):
     """Return the settings of a configuration. Those of FSDP and DeepSpeed have one name each, wherever they stand."""
     for name, value in flat(mapping):
         label, section = name, name.split(".")[0]
-        if section in ("fsdp_config", "parallelism_config"):
+        if section in ("fsdp_config", "parallelism_config") and "." in name:
             name = name.split(".", 1)[1]
             name = name if name.startswith(("fsdp_", "parallelism_")) else f"{section.removesuffix('config')}{name}"
         elif section == "deepspeed_config" and "." in name:
@@ -52,10 +49,7 @@ def follow(report):
             if text is None:
                 _stage_of_name(report, setting)
                 continue
-            try:
-                mapping = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-            except (ValueError, yaml.YAMLError):
-                raise Error(f"{path}: is no valid {path.suffix[1:].upper()}") from None
+            mapping = common.parsed(path, text)
             found = list((deepspeed_settings if path.suffix == ".json" else lambda mapping, _: settings_of(mapping))(mapping, f"{path.name} "))
         for other in found:
             report.settings.setdefault(other.name, other)
@@ -90,7 +84,7 @@ def _degrees(report):
     for names, cp_type in ((("context_parallel_size", "sequence_parallel_degree"), "all-gather" if report.on("sample_packing") else "ring"),
                            (("parallelism_config_cp_size",), "all-gather"),
                            (("sequence_parallel_size", "parallelism_config_sp_size", "ds.sequence_parallel_size"), "ulysses")):
-        degree = report.number(*names, default=1)
+        degree = report.number(*names, default=1, kind="size")
         if degree > 1:
             report.take("plan.cp", degree, *names)
             report.take("plan.cp_type", cp_type, *names)
@@ -228,9 +222,9 @@ def _batch(report):
             report.without(setting.name)
             setting.value = None
     dp = common.replicas(report)
-    whole = report.number("ds.train_batch_size")
-    micro = report.number(*names, default=None)
-    accumulated = report.number(*steps, default=None)
+    whole = report.number("ds.train_batch_size", kind="size")
+    micro = report.number(*names, kind="size")
+    accumulated = report.number(*steps, kind="size")
     if micro is None and whole is not None:
         micro = max(1, whole // (dp * (accumulated or 1)))
     if micro is None and accumulated is None and "data.global_batch" not in report.given and "data.global_batch_tokens" not in report.given:
@@ -268,7 +262,7 @@ def read(report):
     common.need(report, "model", "the model")
     common.need(report, "data.context", "the longest sequence")
     _degrees(report)
-    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1) * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size", default=1)
+    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1, kind="size") * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size", default=1, kind="size")
     common.platform(report, max(8, shards * report.values.get("plan.tp", 1) * report.values.get("plan.cp", 1)))
     fsdp = any(not is_off(setting.value) for setting in report.present("fsdp")) or any(name.startswith("fsdp_") and not is_off(setting.value) for name, setting in report.settings.items())
     zero = any(name.startswith("ds.") for name in report.settings)
