@@ -29,6 +29,7 @@ LINE = 120
 ORDER = ("name", "model", "device", "platform", "framework", "precision")
 LAST = ("data", "iterations", "systems")
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "torch.distributed.run", "torch.distributed.launch", "llamafactory-cli")
+OPTIONS = re.compile(rf"{UNSET}\{{?\w*(?:opts?|options?|args?|flags|extra)\w*\}}?", re.IGNORECASE)  # a variable that may be empty
 EXPORTED = re.compile(r"^# slimsim: These flags mean the plan of .* on (\d+) nodes of (\d+) GPUs\.$", re.MULTILINE)
 SECTIONS = {"dataset": 1, "data": 1, "train": 2, "comm_overlap": 3, "ddp": 4, "mixed_precision": 5}  # the last one counts
 BESIDE = ("checkpoint", "logger", "rerun_state_machine", "profiling", "tokenizer", "scheduler", "exp_manager", "dist", "ft", "rng",
@@ -58,20 +59,34 @@ def flags(command):
         name, equals, value = word[2:].partition("=")
         values = [value] if equals else []
         while not equals and at < len(command) and not re.match(r"--?[A-Za-z]|[>|<&]|\d>", command[at]) and not re.search(r"\.(py|sh)$", command[at]):
-            values.append(command[at])
+            if not OPTIONS.fullmatch(command[at]):
+                values.append(command[at])
             at += 1
         found = True if not values else values[0] if len(values) == 1 else values
         shown = " ".join(["--" + name, *map(str, values)]).replace(UNSET, "$")
         yield Setting(name.replace("-", "_"), found, "--" + name, shown)
 
 
+def _of_gpus(command):
+    """Return those flags of Slurm that say how many GPUs there are."""
+    return [word for setting in flags(command) if setting.name in (*common.NODES, *common.OF_A_NODE, "gres") for word in (setting.label, str(setting.value))]
+
+
+def _without_srun(command):
+    """Return a command without the flags of srun, except those that count GPUs."""
+    if command[0] not in ("srun", "mpirun", "salloc"):
+        return command
+    at = next((i for i, word in enumerate(command) if word in ("bash", "sh", *LAUNCHERS) or re.search(r"(^|/)python[0-9.]*$|\.py$", word)), len(command))
+    return _of_gpus(command[:at]) + command[at:]
+
+
 def launch_of(commands):
     """Return the words of the command that launches a training, the one that has most flags."""
     opened = [[part for word in command for part in (word.split() if " --" in word else [word])] for command in commands]
+    opened = [_without_srun(command) for command in opened if command]
     launches = [command for command in opened if any(word.endswith(".py") or word in LAUNCHERS for word in command)]
     best = max(launches, key=lambda command: sum(word.startswith("--") for word in command), default=[])
-    batch = [word for command in opened if command[0] == "SBATCH" for word in command[1:]]
-    return [*batch, *best]
+    return [word for command in opened if command[:1] == ["SBATCH"] for word in _of_gpus(command[1:])] + best
 
 
 def arguments_of(text):
@@ -85,7 +100,7 @@ def arguments_of(text):
 def settings_of_script(text, given):
     """Return the settings of a script or a list of arguments, and the tests that could not be evaluated."""
     listed = arguments_of(text)
-    script = shell.Script("" if listed else text, {name: str(value) for name, value in given.items() if name.isupper() or name.isdigit()})
+    script = shell.Script("" if listed else text, {name: value for name, value in given.items() if name.isupper() or name.isdigit()})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -143,7 +158,7 @@ def replaced(mapping, given):
     if isinstance(mapping, list):
         return [replaced(value, given) for value in mapping]
     match = VARIABLE.fullmatch(mapping) if isinstance(mapping, str) else None
-    return mapping if match is None else given.get(match[1], UNSET + match[1])
+    return mapping if match is None else value_of(given[match[1]]) if match[1] in given else UNSET + match[1]
 
 
 def tool_of(path, text):
@@ -333,7 +348,7 @@ def import_file(options, given, settings):
     report, module = report_of(options.input, text, settings)
     for name, value in settings.items():
         if not name.isupper() and not name.isdigit():
-            report.settings[name] = Setting(name, value, name, f"{name}={value}")
+            report.settings[name] = Setting(name, value_of(value), name, f"{name}={value}")
     report.given = given
     report.script = report.tool == "Megatron-LM"
     if not report.script and module is megatron:
@@ -383,7 +398,7 @@ def assignments(texts, what):
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Error(f"{what}: '{text}'; allowed: KEY=VALUE")
-        found[re.sub(r"^systems\.0\.(?=plan|knobs)", "", key)] = value_of(value)
+        found[re.sub(r"^systems\.0\.(?=plan|knobs)", "", key)] = value
     return found
 
 
@@ -399,7 +414,7 @@ def main():
             plan, entry = words.plan(" ".join([options.input, *options.settings]))
             print(yaml_text({"plan": plan, **entry}), end="")
             return 0
-        return import_file(options, assignments(options.set, "--set"), assignments(options.settings, "settings"))
+        return import_file(options, {key: value_of(value) for key, value in assignments(options.set, "--set").items()}, assignments(options.settings, "settings"))
     except Error as error:
         print(f"slimsim: {error}".replace(UNSET, "$"), file=sys.stderr)
         return 2

@@ -199,7 +199,14 @@ def sharding(report):
     distributed = ("use_distributed_optimizer", "use_megatron_fsdp", "use_custom_fsdp", "data_parallel_sharding_strategy", "use_torch_fsdp2", "optim.name")
     if fsdp and strategy not in shards:
         report.fail(report.present("data_parallel_sharding_strategy")[0].shown, f"allowed: {', '.join(shards)}")
-    if report.on("use_torch_fsdp2"):
+    zero = report.number("zero_stage")
+    if report.on("deepspeed") or zero is not None:
+        report.take("framework", "megatron-deepspeed", "deepspeed")
+        report.take("plan.sharding", f"zero{zero}" if zero else "none", "zero_stage")
+        if "embedding" in str(report.get("pp_partition_method", default="")):
+            report.take("plan.count_embedding", True, "pp_partition_method")
+            report.take("plan.count_head", True, "pp_partition_method")
+    elif report.on("use_torch_fsdp2"):
         report.take("plan.sharding", "zero3", *distributed)
         report.take("plan.fsdp", 2, "use_torch_fsdp2")
     elif fsdp:
@@ -228,11 +235,13 @@ def states(report):
 
 def recompute(report):
     """Take which results are computed again."""
-    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity", "recompute_method",
-             "activations_checkpoint_method", "recompute_num_layers", "activations_checkpoint_num_layers")
+    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity", "checkpoint_activations",
+             "deepspeed_activation_checkpointing", "recompute_method", "activations_checkpoint_method", "recompute_num_layers",
+             "activations_checkpoint_num_layers", "checkpoint_num_layers")
     granularity = report.get("recompute_granularity", "activations_checkpoint_granularity")
+    granularity = "full" if report.on("checkpoint_activations") else granularity  # until 2022
     method = report.get("recompute_method", "activations_checkpoint_method")
-    n = report.number("recompute_num_layers", "activations_checkpoint_num_layers", default=1)
+    n = report.number("recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers", default=1)
     if granularity == "full":
         report.take("plan.recompute", "full" if method != "block" or n > 0 else "none", *names)
         if method == "block" and n > 0:
@@ -314,6 +323,8 @@ def kernels(report):
         report.take("attention", "unfused", *names)
     elif backend == "fused":
         report.take("attention", "cudnn", *names)
+    elif backend not in ("", "auto", "flash"):
+        report.drop("this kernel of attention is not modelled", *names)
     elif backend == "flash" or (report.on("use_flash_attn") and not backend):
         device = report.values["device"]
         if device[0] == "h":
@@ -364,8 +375,8 @@ def read(report):
         report.take("model", common.shipped_name(report, name, report.present(*names)[0].shown), *names)
         report.model_has_experts = common.model_has_experts(name)
         report.model.clear()
-    stages(report)
     sharding(report)
+    stages(report)
     states(report)
     recompute(report)
     precision(report)

@@ -170,7 +170,7 @@ def _liger(report):
     every = report.on("enable_liger_kernel", "use_liger_kernel")
     if not named and not every:
         return
-    report.take("framework", "liger", "enable_liger_kernel", "use_liger_kernel", *(("plugins",) if named else ()))
+    report.take("framework", "liger", "enable_liger_kernel", "use_liger_kernel", *(("plugins",) if named and len(plugins) == 1 else ()))
     if every:
         return
     for name, key, off in (("liger_rope", "fused.rotation", False), ("liger_rms_norm", "fused.norm", False), ("liger_glu_activation", "swiglu", "separate")):
@@ -197,6 +197,8 @@ def _kernels(report):
         report.drop("this kernel of attention was not measured", *names)
     else:
         report.without(*names)
+    if str(report.get("dynamo_config.dynamo_backend", default="")).lower() == "inductor":
+        report.take("kernels", "compiled", "dynamo_config.dynamo_backend")
     if report.on("fp8"):
         report.take("precision", "fp8-tensor", "fp8")
         report.take("fp8_scaling", "current")

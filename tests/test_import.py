@@ -24,6 +24,8 @@ TABLE = [
     ("megatron-deepseek-v3.yaml", ["--set", "device=b200"], 0, "deepseek-v3", 128, 8, 4096, 8192, 1,
      {"tp": 1, "pp": 16, "vpp": 2, "ep": 64, "etp": 1, "sequence_parallel": True, "sharding": "zero1", "layers": [3] + [2] * 29 + [0, 0],
       "recompute": ["mla-up-proj", "moe-act", "norm"]}),
+    ("megatron-deepspeed-bloom.slurm", [], 0, "bloom-176b", 48, 8, 2048, 2048, 2,
+     {"tp": 4, "pp": 12, "sharding": "none", "count_embedding": True, "count_head": True, "recompute": "full", "sequence_parallel": False}),
     ("nemo1-llama2-70b.yaml", [], 0, "llama2-70b", 8, 8, 4096, 128, 1, {"tp": 4, "pp": 4, "cp": 1, "vpp": 20, "sequence_parallel": True, "gradients": "bf16", "sharding": "zero1"}),
     ("nemo2-llama31-405b.yaml", [], 0, "llama3-405b", 64, 8, 8192, 512, 1,
      {"tp": 8, "pp": 8, "cp": 2, "vpp": 8, "count_embedding": True, "count_head": True, "sequence_parallel": True, "gradients": "bf16", "sharding": "zero1"}),
@@ -243,6 +245,48 @@ class Recipes(unittest.TestCase):
 LLAMA2_7B = """--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu --normalization RMSNorm
 --disable-bias-linear --untie-embeddings-and-output-weights --position-embedding-type rope --attention-dropout 0 --hidden-dropout 0
 --vocab-size 32000 --seq-length 4096 --micro-batch-size 1 --global-batch-size 32"""
+
+
+class Scripts(unittest.TestCase):
+    SCRIPT = """\
+SIZE=$1
+TP=${TP:-2}   # a comment with a 'quote
+if [ $SIZE = 7B ]; then LAYERS=28; KV=4
+elif [ "$SIZE" = "8B" ]; then LAYERS=32; KV=8
+else LAYERS=1; fi
+case $SIZE in 7B|70B) SEQ=1024 ;; 8*) SEQ=8192 ;; *) SEQ=1 ;; esac
+ARGS=(--num-layers $LAYERS --hidden-size 4096 --ffn-hidden-size 14336)
+ARGS+=("--num-attention-heads" 32 --group-query-attention --num-query-groups $KV)
+[ -n "$WANDB" ] && ARGS+=(--wandb-project x)
+cat > unused.json <<END
+{"text": "--num-layers 99"}
+END
+CMD="torchrun --nproc-per-node 8 --nnodes $((2 * 2)) pretrain_gpt.py ${ARGS[@]} $EXTRA_ARGS --tensor-model-parallel-size ${TP}"
+CMD+=" --swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --use-rotary-position-embeddings"
+srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attention-dropout 0 --hidden-dropout 0 --global-batch-size=64 $@" > log 2>&1
+"""
+
+    def read(self, *settings):
+        return run("import", "-", *settings, input=self.SCRIPT)
+
+    def test_variables_tests_and_arrays__are_followed(self):
+        done = self.read("1=8B")
+        scenario = yaml.safe_load(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual((scenario["model"], scenario["data"]["context"], scenario["data"]["global_batch"]), ("llama3-8b", 8192, 64))
+        self.assertEqual((scenario["platform"], scenario["systems"][0]["plan"]["tp"]), ({"nodes": 4, "gpus_per_node": 8}, 2))
+        self.assertNotIn("wandb", done.stdout)
+
+    def test_what_the_user_gives__counts(self):
+        scenario = yaml.safe_load(self.read("1=8B", "TP=4", "global_batch_size=128").stdout)
+        self.assertEqual((scenario["systems"][0]["plan"]["tp"], scenario["data"]["global_batch"]), (4, 128))
+        scenario = yaml.safe_load(run("import", "-", "1=8B", "--set", "platform.nodes=2", "--set", "data.global_batch=32", input=self.SCRIPT).stdout)
+        self.assertEqual((scenario["platform"]["nodes"], scenario["data"]["global_batch"]), (2, 32))
+
+    def test_test_that_cannot_be_evaluated__is_said(self):
+        done = run("import", "-", "--set", "model=llama3-8b", input=self.SCRIPT.replace("SIZE=$1", ""))
+        (line,) = [line for line in comments(done.stdout, "Assumed") if line.startswith("the test")]
+        self.assertIn("$SIZE = 7B", line)
 
 
 class OwnModels(unittest.TestCase):
