@@ -15,7 +15,8 @@ from report import Error, text_of
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 NODES = ("nnodes", "num_nodes", "num_machines", "nodes", "NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
-OF_A_NODE = ("nproc_per_node", "devices", "gpus_per_node", "num_gpus_per_node", "num_gpus", "ntasks_per_node", "GPUS_PER_NODE",
+OF_A_NODE = ("nproc_per_node", "devices", "gpus_per_node", "num_gpus_per_node", "num_gpus", "ntasks_per_node",
+             "GPUS_PER_NODE",
              "NPROC_PER_NODE", "NUM_GPUS_PER_NODE", "GPUS_PER_NODES", "NGPU", "NUM_GPUS")
 ALL = ("num_processes", "world_size", "WORLD_SIZE")
 GRES = re.compile(r"gpu(?::[\w-]+)?:(\d+)")
@@ -30,7 +31,8 @@ def parsed(path, text):
     """Return the mapping in a text of TOML, JSON or YAML, by the path's ending. Error: there is none."""
     kind = {".toml": "TOML", ".json": "JSON"}.get(pathlib.Path(path).suffix.lower(), "YAML")
     try:
-        mapping = tomllib.loads(text) if kind == "TOML" else json.loads(text) if kind == "JSON" else yaml.load(text, model.Loader)
+        mapping = tomllib.loads(text) if kind == "TOML" else json.loads(text) if kind == "JSON" else yaml.load(text,
+                                                                                                               model.Loader)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise Error(f"{path}: is no valid {kind}: {' '.join(str(error).split())[:120]}") from None
     if not isinstance(mapping, dict) or not all(isinstance(key, str) for key in mapping):
@@ -51,7 +53,8 @@ def model_has_experts(name):
 
 def program(arguments, standard_input):
     """Run slimsim and return what it said, as subprocess.CompletedProcess."""
-    return subprocess.run([os.environ["SLIMSIM"], *arguments], input=standard_input, capture_output=True, text=True, check=False)
+    return subprocess.run([os.environ["SLIMSIM"], *arguments], input=standard_input, capture_output=True, text=True,
+                          check=False)
 
 
 def _count(report, names):
@@ -88,12 +91,14 @@ def platform(report, fewest=None):
     of_a_node, of_a_node_by = _count(report, OF_A_NODE)
     every, every_by = _count(report, ALL)
     plan = [report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp")]
-    fewest = fewest or math.lcm(math.prod(plan), report.values.get("plan.ep", 1) * report.values.get("plan.etp", 1) * plan[1])
+    fewest = fewest or math.lcm(math.prod(plan), report.values.get("plan.ep", 1) * report.values.get("plan.etp",
+                                                                                                     1) * plan[1])
     if every is not None and (nodes is None or of_a_node is None):
         nodes = nodes or max(1, every // (of_a_node or 8))
         of_a_node, of_a_node_by = max(1, every // nodes), (*of_a_node_by, *every_by)
     by = (*nodes_by, *of_a_node_by)
-    of_a_node = given_of_a_node or of_a_node or (8 if fewest % 8 == 0 or given_nodes or nodes else fewest if fewest < 8 else 8)
+    of_a_node = given_of_a_node or of_a_node or (8 if fewest % 8 == 0 or given_nodes or nodes else fewest if fewest < 8
+                                                 else 8)
     if given_nodes or nodes:
         nodes = given_nodes or nodes
     else:
@@ -139,7 +144,8 @@ def take_hub_model(report, *names):
     configuration = pathlib.Path(name) / "config.json"
     if not configuration.is_absolute():
         configuration = pathlib.Path(report.path).parent / configuration
-    report.take("model", str(configuration) if configuration.is_file() else shipped_name(report, name, report.present(*names)[0].shown), *names)
+    report.take("model", str(configuration) if configuration.is_file()
+                else shipped_name(report, name, report.present(*names)[0].shown), *names)
 
 
 def need(report, key, what):

@@ -29,11 +29,15 @@ LINE = 120
 ORDER = ("name", "model", "device", "platform", "framework", "precision")
 LAST = ("data", "iterations", "systems")
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "torch.distributed.run", "torch.distributed.launch", "llamafactory-cli")
-OPTIONS = re.compile(rf"{UNSET}\{{?\w*(?:opts?|options?|args?|flags|extra)\w*\}}?", re.IGNORECASE)  # a variable that may be empty
+OPTIONS = re.compile(rf"{UNSET}\{{?\w*(?:opts?|options?|args?|flags|extra)\w*\}}?",
+                     re.IGNORECASE)  # a variable that may be empty
 EXPORTED = re.compile(r"^# slimsim: These flags mean the plan of .* on (\d+) nodes of (\d+) GPUs\.$", re.MULTILINE)
 SECTIONS = {"dataset": 1, "data": 1, "train": 2, "comm_overlap": 3, "ddp": 4, "mixed_precision": 5}  # the last one counts
-BESIDE = ("checkpoint", "logger", "rerun_state_machine", "profiling", "tokenizer", "scheduler", "exp_manager", "dist", "ft", "rng",
-          "straggler", "nvrx_straggler", "inprocess_restart", "tensor_inspect", "log", "resume", "optim_sched", "validation", "ENV_VARS", "env_vars")
+BESIDE = ("checkpoint", "logger", "rerun_state_machine", "profiling", "tokenizer", "scheduler", "exp_manager", "dist",
+          "ft", "rng",
+          "straggler", "nvrx_straggler", "inprocess_restart", "tensor_inspect", "log", "resume", "optim_sched",
+          "validation", "ENV_VARS", "env_vars")
+TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 KEPT_OF_DATA = ("seq_length", "sequence_length", "global_batch_size", "micro_batch_size")
 VARIABLE = re.compile(r"\$\{?([A-Z_][A-Z0-9_]*)\}?")
 
@@ -58,7 +62,8 @@ def flags(command):
             continue
         name, equals, value = word[2:].partition("=")
         values = [value] if equals else []
-        while not equals and at < len(command) and not re.match(r"--?[A-Za-z]|[>|<&]|\d>", command[at]) and not re.search(r"\.(py|sh)$", command[at]):
+        while not equals and at < len(command) and not re.match(r"--?[A-Za-z]|[>|<&]|\d>",
+                                                                command[at]) and not re.search(r"\.(py|sh)$", command[at]):
             if not OPTIONS.fullmatch(command[at]):
                 values.append(command[at])
             at += 1
@@ -69,14 +74,16 @@ def flags(command):
 
 def _of_gpus(command):
     """Return those flags of Slurm that say how many GPUs there are."""
-    return [word for setting in flags(command) if setting.name in (*common.NODES, *common.OF_A_NODE, "gres") for word in (setting.label, str(setting.value))]
+    return [word for setting in flags(command) if setting.name in (*common.NODES, *common.OF_A_NODE, "gres")
+            for word in (setting.label, str(setting.value))]
 
 
 def _without_srun(command):
     """Return a command without the flags of srun, except those that count GPUs."""
     if command[0] not in ("srun", "mpirun", "salloc"):
         return command
-    at = next((i for i, word in enumerate(command) if word in ("bash", "sh", *LAUNCHERS) or re.search(r"(^|/)python[0-9.]*$|\.py$", word)), len(command))
+    at = next((i for i, word in enumerate(command) if word in ("bash", "sh", *LAUNCHERS)
+               or re.search(r"(^|/)python[0-9.]*$|\.py$", word)), len(command))
     return _of_gpus(command[:at]) + command[at:]
 
 
@@ -91,7 +98,8 @@ def launch_of(commands):
 
 def arguments_of(text):
     """Return the words of a list of arguments, whose lines all begin with a flag. None: it is no such list."""
-    lines = [line.strip().removesuffix("\\") for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    lines = [line.strip().removesuffix("\\") for line in text.splitlines() if line.strip()
+             and not line.strip().startswith("#")]
     if not lines or not all(re.match(r"--[A-Za-z]", line) for line in lines):
         return None
     return [word.strip("'\"") for line in lines for word in line.split()]
@@ -100,7 +108,8 @@ def arguments_of(text):
 def settings_of_script(text, given):
     """Return the settings of a script or a list of arguments, and the tests that could not be evaluated."""
     listed = arguments_of(text)
-    script = shell.Script("" if listed else text, {name: value for name, value in given.items() if name.isupper() or name.isdigit()})
+    script = shell.Script("" if listed else text, {name: value for name,
+                                                   value in given.items() if name.isupper() or name.isdigit()})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -116,8 +125,10 @@ def settings_of_script(text, given):
 
 def tree(value, path=()):
     """Yield the path and value of each leaf of a configuration. {_target_: x} without arguments is x."""
-    if isinstance(value, dict) and set(value) <= {"_target_", "_call_", "_partial_"} and "_target_" in value and "_call_" in value:
-        yield path, str(value["_target_"]).rsplit(".", maxsplit=1)[-1]
+    if isinstance(value, dict) and set(value) <= {"_target_", "_call_",
+                                                  "_partial_"} and "_target_" in value and "_call_" in value:
+        last = str(value["_target_"]).rsplit(".", maxsplit=1)[-1]
+        yield path, TYPES.get(last, last)
     elif isinstance(value, dict) and value:
         for key, entry in value.items():
             yield from tree(entry, (*path, str(key)))
@@ -139,7 +150,8 @@ def settings_of_recipe(mapping):
         elif sections & {"optimizer", "optim", "config"} and name in ("name", "optimizer"):
             name = "optim_name" if "config" not in sections else "beside." + name
         elif name == "_target_":
-            name = "model_target" if path[0] == "model" and "optim" not in sections and path[-2] in ("model", "config") else "beside." + ".".join(path)
+            name = "model_target" if path[0] == "model" and "optim" not in sections and path[-2] in ("model",
+                                                                                                     "config") else "beside." + ".".join(path)
         elif name == "name" and path[0] == "run":
             name = "beside.run.name"
         label = ".".join(path)
@@ -184,7 +196,8 @@ def tool_of(path, text):
         return "LLaMA-Factory", mapping
     if "distributed_type" in mapping or "compute_environment" in mapping:
         return "Accelerate", mapping
-    if "ConfigContainer" in mapping or isinstance(mapping.get("model"), dict) or isinstance(mapping.get("trainer"), dict) or "train" in mapping:
+    if "ConfigContainer" in mapping or isinstance(mapping.get("model"), dict) or isinstance(mapping.get("trainer"),
+                                                                                            dict) or "train" in mapping:
         return "NeMo", mapping
     return None, None
 
@@ -199,7 +212,8 @@ def _script(path, text, given):
     elif any(name.startswith(("job.", "training.", "parallelism.")) for name in names):
         report, module = Report(path, "torchtitan", common.table("torchtitan"), _of_toml(path, settings)), torchtitan
         report.values["framework"] = "torchtitan"
-    elif names & {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "hidden_size", "pipeline_model_parallel_size"}:
+    elif names & {"num_layers", "tensor_model_parallel_size", "micro_batch_size", "hidden_size",
+                  "pipeline_model_parallel_size"}:
         report, module = Report(path, "Megatron-LM", common.table("megatron"), settings), megatron
         report.values["framework"] = "megatron-core"
     else:
@@ -215,7 +229,8 @@ def _of_toml(path, settings):
     """Return the settings of the TOML file that a launch of torchtitan names, and of its flags."""
     named = next((str(setting.value) for setting in settings if setting.name == "job.config_file"), None)
     file = pathlib.Path(path).parent / named if named else None
-    found = [Setting(name, value) for name, value in trainer.flat(common.parsed(file, read_text(file)))] if file and file.is_file() else []
+    found = [Setting(name, value) for name, value in trainer.flat(common.parsed(file,
+                                                                                read_text(file)))] if file and file.is_file() else []
     return found + settings
 
 
@@ -227,7 +242,8 @@ def report_of(path, text, given):
     mapping = replaced(mapping, given)
     if tool == "Megatron-LM":
         words_of = [str(word) for flag, value in mapping["MODEL_ARGS"].items() if value is not False
-                    for word in ([flag] if value is True else [flag, *(value if isinstance(value, list) else str(value).split())])]
+                    for word in ([flag] if value is True else [flag, *(value if isinstance(value, list)
+                                                                       else str(value).split())])]
         settings, module, framework = list(flags(words_of)), megatron, "megatron-core"
     elif tool == "NeMo":
         settings, module, framework = settings_of_recipe(mapping), megatron, "nemo"
@@ -286,7 +302,8 @@ def head_of(report, source):
     free = ", ".join(report.said.get("without effect", ()))
     if free:
         lines += ["# Without effect on time and memory:"]
-        lines += textwrap.wrap(free, LINE, initial_indent="#   ", subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False)
+        lines += textwrap.wrap(free, LINE, initial_indent="#   ", subsequent_indent="#   ", break_long_words=False,
+                               break_on_hyphens=False)
     return "".join(line.replace(UNSET, "$") + "\n" for line in lines)
 
 
@@ -295,7 +312,8 @@ def yaml_text(mapping):
     lines = []
     for key, value in mapping.items():
         if key == "systems":
-            lines += ["systems:", *(("  - " if i == 0 else "    ") + f"{name}: {text_of(entry)}" for system in value for i, (name, entry) in enumerate(system.items()))]
+            lines += ["systems:", *(("  - " if i == 0 else "    ") + f"{name}: {text_of(entry)}" for system in value for i,
+                                    (name, entry) in enumerate(system.items()))]
         else:
             lines.append(f"{key}: {text_of(value)}")
     return "".join(line + "\n" for line in lines)
@@ -319,7 +337,7 @@ def place_model(report, own, name, output):
         return None, None
     if "vocabulary" not in own:
         raise Error(f"{report.path}: nothing says the size of the vocabulary, which a tokenizer has; allowed: vocab_size=NUMBER behind the file's name")
-    found = model.find(own, common.models())
+    found = model.find(own, common.models(), report.values.get("plan.tp", 1))
     if found is not None:
         report.values["model"] = found
         report.say("taken", f"all sizes are those of model {found}")
@@ -338,7 +356,8 @@ def checked(scenario, folder):
     if at.endswith((".yaml", ".json")):
         scenario = {**scenario, "model": str((folder / at).resolve())}
     done = common.program(["lengths", "-"], yaml_text(scenario))
-    lines = (re.sub(r"^slimsim: (standard input:\d+:\d+: )?", "", line) for line in done.stderr.splitlines() if " is taken as " not in line)
+    lines = (re.sub(r"^slimsim: (standard input:\d+:\d+: )?", "", line) for line in done.stderr.splitlines()
+             if " is taken as " not in line)
     return "" if done.returncode == 0 else " ".join(lines)
 
 
@@ -358,7 +377,8 @@ def import_file(options, given, settings):
         report.assume("device", "h100-sxm", "the file names no GPU; --set device=NAME, `slimsim list devices`")
     own = module.read(report)
     common.need(report, "data.context", "the length of a sequence")
-    name = re.sub(r"[^\w.-]", "-", (options.output or pathlib.Path("stdin" if options.input == "-" else options.input)).stem).strip(".")
+    name = re.sub(r"[^\w.-]", "-", (options.output or pathlib.Path("stdin" if options.input == "-"
+                                                                   else options.input)).stem).strip(".")
     path, model_text = place_model(report, own, name, options.output)
     scenario = scenario_of(report, name)
     whole = head_of(report, "standard input" if options.input == "-" else pathlib.Path(options.input).name) + yaml_text(scenario)
@@ -372,7 +392,8 @@ def import_file(options, given, settings):
     counts = [(len(report.said.get(kind, ())), kind) for kind in ("not modelled", "not known")]
     said = " and ".join(f"{n} setting{'s' * (n > 1)} {'are' if n > 1 else 'is'} {kind}" for n, kind in counts if n)
     if said:
-        print(f"slimsim: {said}; the first lines of the scenario name {'them' if sum(n for n, _ in counts) > 1 else 'it'}", file=sys.stderr)
+        print(f"slimsim: {said}; the first lines of the scenario name {'them' if sum(n for n, _ in counts) > 1 else 'it'}",
+              file=sys.stderr)
     wrong = checked(scenario, options.output.parent if options.output is not None else pathlib.Path())
     if wrong:
         hint = "" if "there is no model" not in wrong else "; with the configuration from the hub it is --set model=./config.json"
@@ -414,7 +435,8 @@ def main():
             plan, entry = words.plan(" ".join([options.input, *options.settings]))
             print(yaml_text({"plan": plan, **entry}), end="")
             return 0
-        return import_file(options, {key: value_of(value) for key, value in assignments(options.set, "--set").items()}, assignments(options.settings, "settings"))
+        return import_file(options, {key: value_of(value) for key, value in assignments(options.set, "--set").items()},
+                           assignments(options.settings, "settings"))
     except Error as error:
         print(f"slimsim: {error}".replace(UNSET, "$"), file=sys.stderr)
         return 2

@@ -66,7 +66,8 @@ def _widths(report, sizes):
     report.take("model.kv_lora_rank", report.number("kv_lora_rank", default=32), "multi_latent_attention", "kv_lora_rank")
     if report.number("q_lora_rank"):
         report.take("model.q_lora_rank", report.number("q_lora_rank"), "q_lora_rank")
-    for key, name, default in (("head_width", "qk_head_dim", 128), ("rope_width", "qk_pos_emb_head_dim", 64), ("value_width", "v_head_dim", 128)):
+    for key, name, default in (("head_width", "qk_head_dim", 128), ("rope_width", "qk_pos_emb_head_dim", 64),
+                               ("value_width", "v_head_dim", 128)):
         report.take(f"model.{key}", report.number(name, default=default), name)
     report.without("kv_channels", "num_query_groups", "qk_layernorm")
     sizes["kv_heads"] = sizes["heads"]
@@ -112,10 +113,14 @@ def _activation(report):
 def _properties(report, sizes):
     """Take what layers have beside sizes."""
     _activation(report)
-    biases = not report.on("disable_bias_linear") and report.get("add_bias_linear", "bias", default=True) not in (False, "false", "False")
+    biases = not report.on("disable_bias_linear") and report.get("add_bias_linear", "bias", default=True) not in (False,
+                                                                                                                  "false",
+                                                                                                                  "False")
     report.take("model.biases", biases, "disable_bias_linear", "add_bias_linear", "bias")
-    untied = report.on("untie_embeddings_and_output_weights") or is_off(report.get("share_embeddings_and_output_weights", default=True))
-    report.take("model.tied_embeddings", not untied, "untie_embeddings_and_output_weights", "share_embeddings_and_output_weights")
+    untied = report.on("untie_embeddings_and_output_weights") or is_off(report.get("share_embeddings_and_output_weights",
+                                                                                   default=True))
+    report.take("model.tied_embeddings", not untied, "untie_embeddings_and_output_weights",
+                "share_embeddings_and_output_weights")
     if report.on("qk_layernorm") and not report.on("multi_latent_attention"):
         report.take("model.qk_norm", "head", "qk_layernorm")
     learned = str(report.get("position_embedding_type", default="learned_absolute")) == "learned_absolute" and not report.on("use_rotary_position_embeddings")
@@ -146,6 +151,8 @@ def own_model(report):
     _widths(report, sizes)
     if "vocabulary" not in sizes:
         vocabulary(report)
+    if report.present("should_pad_vocab") and not report.on("should_pad_vocab"):
+        report.take("model.vocabulary_multiple", 0, "should_pad_vocab", "make_vocab_size_divisible_by")
     if "ffn" not in sizes:
         wide = int(4 * sizes["hidden"] * 2 / 3 / 64) * 64 if sizes["activation"] == "swiglu" else 4 * sizes["hidden"]
         report.take("model.ffn", wide)
@@ -180,13 +187,16 @@ def stages(report):
         if len(counts) % pp != 0:
             report.fail(shown, f"it has {len(counts)} stages, no multiple of pipeline_model_parallel_size = {pp}")
         report.take("plan.layers", counts, "pipeline_model_parallel_layout")
-        report.take("plan.vpp", len(counts) // pp, "num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size")
+        report.take("plan.vpp", len(counts) // pp, "num_virtual_stages_per_pipeline_rank",
+                    "virtual_pipeline_model_parallel_size")
         for key in ("plan.first_stage_layers", "plan.last_stage_layers", "plan.count_embedding", "plan.count_head"):
             report.values.pop(key, None)
     elif n and report.model.get("layers"):
-        layers = report.model["layers"] + report.values.get("plan.count_embedding", False) + report.values.get("plan.count_head", False)
+        layers = report.model["layers"] + report.values.get("plan.count_embedding",
+                                                            False) + report.values.get("plan.count_head", False)
         if layers % (pp * n) != 0:
-            report.fail(report.present("num_layers_per_virtual_pipeline_stage")[0].shown, f"{pp} stages of such parts do not hold {layers} layers")
+            report.fail(report.present("num_layers_per_virtual_pipeline_stage")[0].shown,
+                        f"{pp} stages of such parts do not hold {layers} layers")
         report.take("plan.vpp", layers // (pp * n), "num_layers_per_virtual_pipeline_stage")
 
 
@@ -195,8 +205,10 @@ def sharding(report):
     fsdp = report.on("use_megatron_fsdp", "use_custom_fsdp")
     shards = {"no_shard": "none", "optim": "zero1", "optim_grads": "zero2", "optim_grads_params": "zero3"}
     strategy = str(report.get("data_parallel_sharding_strategy", default="no_shard"))
-    by_name = str(report.get("optim_name", "optim.name", default="")) in ("distributed_fused_adam", "mcore_distributed_optim")
-    distributed = ("use_distributed_optimizer", "use_megatron_fsdp", "use_custom_fsdp", "data_parallel_sharding_strategy", "use_torch_fsdp2", "optim.name")
+    by_name = str(report.get("optim_name", "optim.name", default="")) in ("distributed_fused_adam",
+                                                                          "mcore_distributed_optim")
+    distributed = ("use_distributed_optimizer", "use_megatron_fsdp", "use_custom_fsdp", "data_parallel_sharding_strategy",
+                   "use_torch_fsdp2", "optim.name")
     if fsdp and strategy not in shards:
         report.fail(report.present("data_parallel_sharding_strategy")[0].shown, f"allowed: {', '.join(shards)}")
     zero = report.number("zero_stage")
@@ -216,9 +228,11 @@ def sharding(report):
     elif report.present("use_distributed_optimizer"):
         report.take("plan.sharding", "none", *distributed)
     overlaps = ("overlap_grad_reduce", "overlap_param_gather", "overlap_grad_sync", "overlap_param_sync")
-    gradients, parameters = report.on("overlap_grad_reduce", "overlap_grad_sync"), report.on("overlap_param_gather", "overlap_param_sync")
+    gradients, parameters = report.on("overlap_grad_reduce", "overlap_grad_sync"), report.on("overlap_param_gather",
+                                                                                             "overlap_param_sync")
     if any(setting.value is not None for setting in report.present(*overlaps)):
-        report.take("communication.dp_overlap", "both" if gradients and parameters else "gradients" if gradients else "none", *overlaps)
+        report.take("communication.dp_overlap", "both" if gradients and parameters else "gradients" if gradients
+                    else "none", *overlaps)
 
 
 def states(report):
@@ -228,15 +242,19 @@ def states(report):
         report.take("plan.moments", "bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
     elif moments != ["fp32", "fp32"]:
         report.drop("both moments have one precision here, fp32 or bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
-    report.without("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype") if moments == ["fp32", "fp32"] else report.without("main_grads_dtype")
+    report.without("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype") if moments == ["fp32",
+                                                                                           "fp32"] else report.without("main_grads_dtype")
     if report.on("optimizer_cpu_offload"):
-        report.take("plan.optimizer_offload", report.number("optimizer_offload_fraction", default=1, kind="real"), "optimizer_cpu_offload", "optimizer_offload_fraction")
+        report.take("plan.optimizer_offload", report.number("optimizer_offload_fraction", default=1, kind="real"),
+                    "optimizer_cpu_offload", "optimizer_offload_fraction")
 
 
 def recompute(report):
     """Take which results are computed again."""
-    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity", "checkpoint_activations",
-             "deepspeed_activation_checkpointing", "recompute_method", "activations_checkpoint_method", "recompute_num_layers",
+    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity",
+             "checkpoint_activations",
+             "deepspeed_activation_checkpointing", "recompute_method", "activations_checkpoint_method",
+             "recompute_num_layers",
              "activations_checkpoint_num_layers", "checkpoint_num_layers")
     granularity = report.get("recompute_granularity", "activations_checkpoint_granularity")
     granularity = "full" if report.on("checkpoint_activations") else granularity  # until 2022
@@ -245,9 +263,11 @@ def recompute(report):
     if granularity == "full":
         report.take("plan.recompute", "full" if method != "block" or n > 0 else "none", *names)
         if method == "block" and n > 0:
-            report.take("plan.recompute_layers", n * report.values.get("plan.vpp", 1), "recompute_num_layers", "activations_checkpoint_num_layers")
+            report.take("plan.recompute_layers", n * report.values.get("plan.vpp", 1), "recompute_num_layers",
+                        "activations_checkpoint_num_layers")
         elif n > 1:
-            report.drop("groups of layers keep one input each; here each layer keeps its input", "recompute_num_layers", "activations_checkpoint_num_layers")
+            report.drop("groups of layers keep one input each; here each layer keeps its input", "recompute_num_layers",
+                        "activations_checkpoint_num_layers")
     elif granularity == "selective" or report.on("recompute_activations"):
         modules = report.get("recompute_modules") or ["core_attn"]
         modules = modules if isinstance(modules, list) else str(modules).split()
@@ -272,7 +292,9 @@ def precision(report):
         recipe = str(report.get("fp8_recipe", default="delayed"))
     names = ("fp8_format", "fp8", "fp8_recipe", "mixed_precision")
     if recipe is None:
-        report.without(*names, "fp8_param_gather", "fp8_param", *(() if report.on("first_last_layers_bf16") else ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")))
+        report.without(*names, "fp8_param_gather", "fp8_param", *(() if report.on("first_last_layers_bf16")
+                                                                  else ("num_layers_at_start_in_bf16",
+                                                                        "num_layers_at_end_in_bf16")))
         return
     if recipe not in report.table["recipes"]:
         report.drop("this scaling is not modelled", *names)
@@ -294,8 +316,10 @@ def precision(report):
 def experts(report):
     """Take how tokens reach experts."""
     kind = report.get("moe_token_dispatcher_type")
-    backend = "deepep" if report.on("moe_enable_deepep") else str(report.get("moe_flex_dispatcher_backend", default="deepep"))
-    found = {"alltoall": "all-to-all", "alltoall_seq": "all-to-all", "allgather": "all-gather", "flex": {"deepep": "deepep", "hybridep": "hybrid-ep"}.get(backend)}
+    backend = "deepep" if report.on("moe_enable_deepep") else str(report.get("moe_flex_dispatcher_backend",
+                                                                             default="deepep"))
+    found = {"alltoall": "all-to-all", "alltoall_seq": "all-to-all", "allgather": "all-gather",
+             "flex": {"deepep": "deepep", "hybridep": "hybrid-ep"}.get(backend)}
     names = ("moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_enable_deepep")
     if report.model.get("experts") or report.model_has_experts:
         if found.get(str(kind)):
@@ -310,7 +334,8 @@ def experts(report):
         if "expert_imbalance" not in report.values:
             report.assume("expert_imbalance", 1, "routing is balanced, as in benchmarks; real routing is not (`slimsim help experts`)")
         return
-    for key in ("expert_gemms", "fused.permute", "communication.ep_overlap", "expert_imbalance", "plan.ep", "plan.etp", "plan.capacity_factor", "plan.pad_to_capacity"):
+    for key in ("expert_gemms", "fused.permute", "communication.ep_overlap", "expert_imbalance", "plan.ep", "plan.etp",
+                "plan.capacity_factor", "plan.pad_to_capacity"):
         report.values.pop(key, None)
     report.without(*names)
 
@@ -336,7 +361,8 @@ def kernels(report):
     implementation = str(report.get("cuda_graph_impl", default="none"))
     if report.on("enable_cuda_graph", "external_cuda_graph") or implementation not in ("none", "None"):
         whole = "full_iteration" in str(report.get("cuda_graph_scope", default=""))
-        report.take("cuda_graphs", "full" if whole else "layer", "enable_cuda_graph", "external_cuda_graph", "cuda_graph_impl", *(("cuda_graph_scope",) if whole else ()))
+        report.take("cuda_graphs", "full" if whole else "layer", "enable_cuda_graph", "external_cuda_graph",
+                    "cuda_graph_impl", *(("cuda_graph_scope",) if whole else ()))
     else:
         report.without("cuda_graph_scope", "cuda_graph_modules", "cuda_graph_impl")
     if report.values.get("swiglu") == "separate" and report.model.get("activation") not in (None, "swiglu", "geglu"):
@@ -348,7 +374,8 @@ def batch(report):
     dp = report.values["gpus"] // math.prod(report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp"))
     micro = report.number("micro_batch_size", "mbs", default=1, kind="size")
     whole = report.number("global_batch_size", "gbs", kind="size")
-    report.take("data.global_batch", micro * dp if whole is None else whole, *(("global_batch_size", "gbs") if whole is not None else ()))
+    report.take("data.global_batch", micro * dp if whole is None else whole,
+                *(("global_batch_size", "gbs") if whole is not None else ()))
     scheduler = report.get("sequence_packing_scheduler")
     systems = {"dp_balanced": "megatron-dp-balanced", "default_dynamic_cp": "megatron-default-dynamic-cp"}
     report.take("data.lengths", "fixed")

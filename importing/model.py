@@ -37,13 +37,22 @@ def normal(model):
 
 def shipped(folder):
     """Return {name: model} of a folder of models."""
-    return {path.stem: yaml.load(path.read_text(encoding="utf-8"), Loader) for path in sorted(pathlib.Path(folder).glob("*.yaml"))}
+    return {path.stem: yaml.load(path.read_text(encoding="utf-8"), Loader)
+            for path in sorted(pathlib.Path(folder).glob("*.yaml"))}
 
 
-def find(model, models):
-    """Return the name of the shipped model that is the same, or None; of several the last, which is the newest."""
+def padded(model, tp):
+    """Return the model with the vocabulary that embedding and head have on tp GPUs."""
+    multiple = max(1, model.get("vocabulary_multiple", 128) * tp)
+    return {**model, "vocabulary": -(-model["vocabulary"] // multiple) * multiple, "vocabulary_multiple": 0}
+
+
+def find(model, models, tp):
+    """Return the name of the shipped model that is the same on tp GPUs, or None; of several the last, which is the newest."""
+    model, models = padded(model, tp), {name: padded(other, tp) for name, other in models.items()}
     wanted = normal(model)
-    alike = {name: other for name, other in models.items() if all(other[key] == model[key] for key in ("layers", "hidden", "vocabulary"))}
+    alike = {name: other for name, other in models.items() if all(other[key] == model[key]
+                                                                  for key in ("layers", "hidden", "vocabulary"))}
     return next((name for name, other in reversed(alike.items()) if normal(other) == wanted), None)
 
 

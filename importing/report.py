@@ -7,7 +7,8 @@ A table, TOOL.yaml, says of each setting what it means:
   and off; `type: real` or `word` is for what is no whole number; `why` is the reason if `values` lacks a word.
 - defaults: the tool's own values of keys that no setting gave, where the framework's differ.
 - free: patterns of names that change neither times nor memory.
-- not_modelled: lists of patterns with the reason. `unless` are values that have no effect.
+- not_modelled: lists of patterns with the reason. `unless` are values that have no effect. Without one of `needs`, which
+  are other settings, there is no effect, either.
 
 Settings whose meaning depends on each other are taken by code.
 """
@@ -20,7 +21,8 @@ import yaml
 UNSET = "\0"  # it stands before the name of a variable that has no value
 OFF = (None, False, "", 0, (), "none", "None", "null", "false", "False", "no", "0")
 NUMBERS = {"real": "a number", "whole": "a whole number", "size": "a whole number from 1 on"}
-SIZES = ("plan.tp", "plan.pp", "plan.cp", "plan.ep", "plan.etp", "plan.vpp", "data.context", "model.layers", "model.hidden", "model.heads",
+SIZES = ("plan.tp", "plan.pp", "plan.cp", "plan.ep", "plan.etp", "plan.vpp", "data.context", "model.layers",
+         "model.hidden", "model.heads",
          "model.ffn", "model.vocabulary")
 ON = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -45,11 +47,12 @@ class Dumper(yaml.SafeDumper):
 
 def text_of(value):
     """Return a value as YAML on one line."""
-    return yaml.dump(value, Dumper=Dumper, default_flow_style=True, width=1 << 20, sort_keys=False, allow_unicode=True).removesuffix("\n").removesuffix("\n...")
+    return yaml.dump(value, Dumper=Dumper, default_flow_style=True, width=1 << 20, sort_keys=False,
+                     allow_unicode=True).removesuffix("\n").removesuffix("\n...")
 
 
 def is_off(value):
-    return not isinstance(value, (dict, float)) and (value in OFF if not isinstance(value, list) else not value)
+    return not value if isinstance(value, (dict, list)) else value in OFF
 
 
 class Report:
@@ -61,6 +64,7 @@ class Report:
         for setting in settings:  # the last one counts
             self.settings[setting.name] = setting
         self.values, self.model, self.said, self.given = {}, {}, {}, {}
+        self.script = self.model_has_experts = False
 
     def say(self, kind, line):
         lines = self.said.setdefault(kind, [])
@@ -183,7 +187,8 @@ class Report:
         """Return why a setting is not modelled. None: nothing says so."""
         for entry in self.table["not_modelled"]:
             if any(fnmatch.fnmatchcase(setting.name, pattern) for pattern in entry["settings"]):
-                return None if str(setting.value).lower() in entry.get("unless", ()) else entry["why"]
+                lacks = "needs" in entry and all(is_off(other.value) for other in self.present(*entry["needs"]))
+                return None if lacks or str(setting.value).lower() in entry.get("unless", ()) else entry["why"]
         return None
 
     def rest(self):

@@ -209,9 +209,10 @@ class Script:
         test = True if kind == "else" else self._holds(words)
         if kind == "if":
             branches.append(Branch())
-        if test is None and all(branch.active for branch in branches[:-1]):
-            self.unsure.append(" ".join(words))
+        if test is None and not branches[-1].taken:
             test = True
+            if all(branch.active for branch in branches[:-1]):
+                self.unsure.append(" ".join(words))
         branches[-1].choose(bool(test))
 
     def _case(self, words, branch):

@@ -15,7 +15,9 @@ def _model(report):
 
 def _sharding(report):
     """Take FSDP, HSDP or DDP. Only the degree that shards may be -1: all other ranks."""
-    replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training", "experimental")] for kind in ("replicate", "shard"))
+    replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training",
+                                                                                  "experimental")]
+                                                                                  for kind in ("replicate", "shard"))
     replicas, shards = report.number(*replicate, default=1, kind="size"), report.number(*shard, default=-1)
     ranks = common.replicas(report) * report.values.get("plan.cp", 1)
     shards = ranks // replicas if shards == -1 else shards * report.values.get("plan.cp", 1)
@@ -42,7 +44,8 @@ def _pipeline(report):
         stages = report.number("parallelism.pipeline_parallel_layers_per_stage")
         if stages:
             layers = common.models()[report.values["model"]]["layers"]
-            report.take("plan.vpp", max(1, round((layers + 2) / stages / report.values["plan.pp"])), *schedules, "parallelism.pipeline_parallel_layers_per_stage")
+            report.take("plan.vpp", max(1, round((layers + 2) / stages / report.values["plan.pp"])), *schedules,
+                        "parallelism.pipeline_parallel_layers_per_stage")
         else:
             report.take("plan.vpp", 2, *schedules)
     else:
@@ -83,7 +86,8 @@ def _precision(report):
     elif any("float8" in word for word in words):
         recipe = str(report.get(*(section + "recipe_name" for section in sections), default="tensorwise"))
         if recipe.startswith("rowwise"):
-            report.drop("GEMMs with a scale for each row were not measured; the precision stays bf16", *(section + "recipe_name" for section in sections), "model.converters")
+            report.drop("GEMMs with a scale for each row were not measured; the precision stays bf16",
+                        *(section + "recipe_name" for section in sections), "model.converters")
             return
         report.take("precision", "fp8-tensor", "model.converters", *(section + "recipe_name" for section in sections))
         report.take("fp8_scaling", "current")
@@ -100,7 +104,8 @@ def _batch(report):
     local = report.number("training.local_batch_size", "training.batch_size", default=8, kind="size")
     whole = report.number("training.global_batch_size", default=-1)
     dp = common.replicas(report)
-    report.take("data.global_batch", whole if whole > 0 else local * dp, *(("training.global_batch_size",) if whole > 0 else ("training.local_batch_size", "training.batch_size")))
+    report.take("data.global_batch", whole if whole > 0 else local * dp,
+                *(("training.global_batch_size",) if whole > 0 else ("training.local_batch_size", "training.batch_size")))
     report.take("data.lengths", "fixed")
     report.take("system", "best-fit")
     if report.values.get("plan.pp", 1) > 1:

@@ -50,7 +50,8 @@ def follow(report):
                 _stage_of_name(report, setting)
                 continue
             mapping = common.parsed(path, text)
-            found = list((deepspeed_settings if path.suffix == ".json" else lambda mapping, _: settings_of(mapping))(mapping, f"{path.name} "))
+            found = list((deepspeed_settings if path.suffix == ".json" else lambda mapping,
+                          _: settings_of(mapping))(mapping, f"{path.name} "))
         for other in found:
             report.settings.setdefault(other.name, other)
 
@@ -58,12 +59,15 @@ def follow(report):
 def _stage_of_name(report, setting):
     """Take the stage of a DeepSpeed file that is not there from its name: zero3_bf16.json, ds_z2_config.json."""
     name = pathlib.Path(setting.value).name.lower()
-    stages = [word[-1] for word in STAGE_OF_NAME if word in name.replace("zero-", "zero").replace("stage", "zero").replace("zero_", "zero")]
+    stages = [word[-1] for word in STAGE_OF_NAME if word in name.replace("zero-", "zero").replace("stage",
+                                                                                                  "zero").replace("zero_",
+                                                                                                                  "zero")]
     if not name.endswith(".json"):
         return
     if not stages:
         report.fail(setting.shown, "there is no such file, and its name has no stage of ZeRO; allowed: a path that begins in the configuration's folder")
-    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", int(stages[0]), setting.label, setting.shown)
+    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", int(stages[0]), setting.label,
+                                                            setting.shown)
     report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stages[0]} of ZeRO, and its other settings are DeepSpeed's defaults")
     if "offload" in name:
         report.say("not modelled", f"{setting.value}: the offload in its name is not counted")
@@ -81,9 +85,11 @@ def refuse(report):
 
 def _degrees(report):
     """Take the ranks that share a sequence."""
-    for names, cp_type in ((("context_parallel_size", "sequence_parallel_degree"), "all-gather" if report.on("sample_packing") else "ring"),
+    for names, cp_type in ((("context_parallel_size", "sequence_parallel_degree"),
+                            "all-gather" if report.on("sample_packing") else "ring"),
                            (("parallelism_config_cp_size",), "all-gather"),
-                           (("sequence_parallel_size", "parallelism_config_sp_size", "ds.sequence_parallel_size"), "ulysses")):
+                           (("sequence_parallel_size", "parallelism_config_sp_size", "ds.sequence_parallel_size"),
+                            "ulysses")):
         degree = report.number(*names, default=1, kind="size")
         if degree > 1:
             report.take("plan.cp", degree, *names)
@@ -96,10 +102,13 @@ def _fsdp(report):
     """Take FSDP: its version and who shares what."""
     words = report.get("fsdp", default=[])
     words = [str(word).lower() for word in (words if isinstance(words, list) else str(words).split())]
-    strategy = str(report.get("fsdp_sharding_strategy", default=next((word for word in words if word in report.table["strategies"]), "full_shard"))).lower()
+    strategy = str(report.get("fsdp_sharding_strategy", default=next((word for word in words
+                                                                      if word in report.table["strategies"]),
+                                                                      "full_shard"))).lower()
     found = report.table["strategies"].get(int(strategy) if strategy.isdigit() else strategy)
     if found is None:
-        report.fail(report.present("fsdp_sharding_strategy", "fsdp")[0].shown, "allowed: FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD, HYBRID_SHARD_ZERO2, NO_SHARD")
+        report.fail(report.present("fsdp_sharding_strategy", "fsdp")[0].shown,
+                    "allowed: FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD, HYBRID_SHARD_ZERO2, NO_SHARD")
     version = report.number("fsdp_version", default=1)
     names = ("fsdp", "fsdp_sharding_strategy", "distributed_type")
     report.take("plan.sharding", found if version == 1 else "zero3", *names)
@@ -120,8 +129,11 @@ def _fsdp(report):
         report.take("plan.shard_group", report.values["gpus_per_node"], "fsdp_sharding_strategy", "fsdp")
     elif replicas > 1:
         ranks = common.replicas(report)
-        report.take("plan.shard_group", (shards or ranks // replicas) * report.values.get("plan.cp", 1), "dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size", "parallelism_config_dp_shard_size")
-    report.without("dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size", "parallelism_config_dp_shard_size")
+        report.take("plan.shard_group", (shards or ranks // replicas) * report.values.get("plan.cp", 1),
+                    "dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size",
+                    "parallelism_config_dp_shard_size")
+    report.without("dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size",
+                   "parallelism_config_dp_shard_size")
 
 
 def _zero(report):
@@ -132,7 +144,8 @@ def _zero(report):
         report.fail(report.present(*names)[0].shown, "allowed: 0, 1, 2, 3")
     report.take("plan.sharding", f"zero{stage}" if stage else "none", *names)
     overlap = report.get("ds.zero_optimization.overlap_comm")
-    report.take("communication.dp_overlap", "none" if is_off(overlap) or overlap == "auto" else "gradients", "ds.zero_optimization.overlap_comm")
+    report.take("communication.dp_overlap", "none" if is_off(overlap) or overlap == "auto" else "gradients",
+                "ds.zero_optimization.overlap_comm")
     device = report.get("ds.zero_optimization.offload_optimizer.device", "ds.offload_optimizer_device", default="none")
     offloads = ("ds.zero_optimization.offload_optimizer.device", "ds.offload_optimizer_device")
     if device in ("cpu", "nvme") and stage in (1, 2):
@@ -142,7 +155,8 @@ def _zero(report):
         report.without(*offloads)
     bucket = report.get("ds.zero_optimization.reduce_bucket_size", default="auto")
     if bucket != "auto" and stage and report.values["framework"] == "deepspeed":
-        report.take("plan.reduce_bucket", report.number("ds.zero_optimization.reduce_bucket_size"), "ds.zero_optimization.reduce_bucket_size")
+        report.take("plan.reduce_bucket", report.number("ds.zero_optimization.reduce_bucket_size"),
+                    "ds.zero_optimization.reduce_bucket_size")
     else:
         report.without("ds.zero_optimization.reduce_bucket_size")
     group = report.number("ds.zero_optimization.mics_shard_size", default=-1)
@@ -153,8 +167,10 @@ def _zero(report):
 
 def _recompute(report):
     names = ("gradient_checkpointing", "fsdp_activation_checkpointing", "disable_gradient_checkpointing")
-    value = report.get("gradient_checkpointing", default=report.tool == "LLaMA-Factory" and not report.on("disable_gradient_checkpointing"))
-    on = report.on("fsdp_activation_checkpointing") or (not is_off(value) and not report.on("disable_gradient_checkpointing"))
+    value = report.get("gradient_checkpointing", default=report.tool == "LLaMA-Factory"
+                       and not report.on("disable_gradient_checkpointing"))
+    on = report.on("fsdp_activation_checkpointing") or (not is_off(value)
+                                                        and not report.on("disable_gradient_checkpointing"))
     report.take("plan.recompute", "full" if on else "none", *names)
     if isinstance(value, str) and value.lower() not in ("true", "false"):
         report.say("not modelled", f"gradient_checkpointing {value}: inputs of layers stay on the GPU, and each layer is computed again")
@@ -170,17 +186,20 @@ def _liger(report):
     every = report.on("enable_liger_kernel", "use_liger_kernel")
     if not named and not every:
         return
-    report.take("framework", "liger", "enable_liger_kernel", "use_liger_kernel", *(("plugins",) if named and len(plugins) == 1 else ()))
+    report.take("framework", "liger", "enable_liger_kernel", "use_liger_kernel",
+                *(("plugins",) if named and len(plugins) == 1 else ()))
     if every:
         return
-    for name, key, off in (("liger_rope", "fused.rotation", False), ("liger_rms_norm", "fused.norm", False), ("liger_glu_activation", "swiglu", "separate")):
+    for name, key, off in (("liger_rope", "fused.rotation", False), ("liger_rms_norm", "fused.norm", False),
+                           ("liger_glu_activation", "swiglu", "separate")):
         if report.on(name) or (name == "liger_glu_activation" and report.on("liger_swiglu")):
             report.say("taken", f"{report.present(name, 'liger_swiglu')[0].shown} -> framework: liger")
             report.present(name, "liger_swiglu")[0].used = True
         else:
             report.take(key, off, name)
     if not report.on("liger_fused_linear_cross_entropy"):
-        report.take("loss", "fused" if report.on("liger_cross_entropy") else "passes", "liger_fused_linear_cross_entropy", "liger_cross_entropy")
+        report.take("loss", "fused" if report.on("liger_cross_entropy") else "passes", "liger_fused_linear_cross_entropy",
+                    "liger_cross_entropy")
     else:
         report.take("loss", "fused-linear", "liger_fused_linear_cross_entropy")
 
@@ -189,7 +208,8 @@ def _kernels(report):
     """Take attention, the precision and the optimizer."""
     names = ("flash_attn", "attn_implementation", "attention", "flash_attention", "sdp_attention", "eager_attention")
     value = str(report.get(*names[:3], default="")).lower()
-    value = value or ("fa2" if report.on("flash_attention") else "sdpa" if report.on("sdp_attention") else "eager" if report.on("eager_attention") else "")
+    value = value or ("fa2" if report.on("flash_attention") else "sdpa" if report.on("sdp_attention") else "eager"
+                      if report.on("eager_attention") else "")
     found = report.table["attention"].get(value)
     if found is not None:
         report.take("attention", found, *names)
@@ -264,9 +284,14 @@ def read(report):
     common.need(report, "model", "the model")
     common.need(report, "data.context", "the longest sequence")
     _degrees(report)
-    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1, kind="size") * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size", default=1, kind="size")
+    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1,
+                           kind="size") * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size",
+                                                        default=1, kind="size")
     common.platform(report, max(8, shards * report.values.get("plan.tp", 1) * report.values.get("plan.cp", 1)))
-    fsdp = any(not is_off(setting.value) for setting in report.present("fsdp")) or any(name.startswith("fsdp_") and not is_off(setting.value) for name, setting in report.settings.items())
+    fsdp = any(not is_off(setting.value) for setting in report.present("fsdp")) or any(name.startswith("fsdp_")
+                                                                                       and not is_off(setting.value)
+                                                                                       for name,
+                                                                                       setting in report.settings.items())
     zero = any(name.startswith("ds.") for name in report.settings)
     if fsdp and str(report.get("distributed_type", default="fsdp")).lower() == "fsdp":
         _fsdp(report)

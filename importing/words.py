@@ -5,11 +5,15 @@ import re
 from report import Error
 
 DEGREES = {"tp": "tp", "pp": "pp", "vpp": "vpp", "vp": "vpp", "cp": "cp", "ep": "ep", "etp": "etp", "dp": "dp"}
-WORDS = {"unsharded": ("sharding", "none"), "ddp": ("sharding", "none"), "fsdp": ("sharding", "zero3"), "on-demand": ("shard_communication", "on-demand"),
-         "interleaved": ("schedule", "interleaved"), "gpipe": ("schedule", "gpipe"), "zero-bubble": ("schedule", "zero-bubble"),
+WORDS = {"unsharded": ("sharding", "none"), "ddp": ("sharding", "none"), "fsdp": ("sharding", "zero3"),
+         "on-demand": ("shard_communication", "on-demand"),
+         "interleaved": ("schedule", "interleaved"), "gpipe": ("schedule", "gpipe"),
+         "zero-bubble": ("schedule", "zero-bubble"),
          "seq1f1b": ("schedule", "seq1f1b"), "terapipe": ("schedule", "terapipe"), "1f1b": ("schedule", "1f1b"),
-         "sp": ("sequence_parallel", True), "ring": ("cp_type", "ring"), "all-gather": ("cp_type", "all-gather"), "ulysses": ("cp_type", "ulysses")}
-RECOMPUTE = {"none", "norm", "activation", "attention-core", "alternate-gemms", "mla-up-proj", "moe-act", "mlp", "moe", "full", "selective"}
+         "sp": ("sequence_parallel", True), "ring": ("cp_type", "ring"), "all-gather": ("cp_type", "all-gather"),
+         "ulysses": ("cp_type", "ulysses")}
+RECOMPUTE = {"none", "norm", "activation", "attention-core", "alternate-gemms", "mla-up-proj", "moe-act", "mlp", "moe",
+             "full", "selective"}
 SHARE = re.compile(r"\b(optimizer[ _-])?offload\s+([0-9.]+)%", re.IGNORECASE)
 
 
