@@ -127,11 +127,13 @@ def replicas(report):
 
 def shipped_name(report, name, shown):
     """Return the shipped model that slimsim takes a name of Hugging Face's hub for. Error: there is none."""
-    scenario = f"{{model: {text_of(name)}, device: h100-sxm, platform: {{nodes: 1}}, data: {{lengths: fixed, context: 1, global_batch: 1}}, systems: [{{name: best-fit, plan: auto}}]}}"
+    scenario = (f"{{model: {text_of(name)}, device: h100-sxm, platform: {{nodes: 1}}, systems: [{{name: best-fit, plan: auto}}], "
+                "data: {lengths: fixed, context: 1, global_batch: 1}}")
     done = program(["lengths", "-"], scenario)
     taken = re.search(r" is taken as (\S+)$", done.stderr, re.MULTILINE)
     if "there is no model" in done.stderr or "model:" in done.stderr and not taken:
-        report.fail(shown, "is no shipped model (`slimsim list models`); allowed: --set model=./config.json, with its configuration from the hub")
+        report.fail(shown, "is no shipped model (`slimsim list models`); allowed: --set model=./config.json, with its "
+                    "configuration from the hub")
     return taken[1] if taken else name
 
 

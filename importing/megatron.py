@@ -123,8 +123,8 @@ def _properties(report, sizes):
                 "share_embeddings_and_output_weights")
     if report.on("qk_layernorm") and not report.on("multi_latent_attention"):
         report.take("model.qk_norm", "head", "qk_layernorm")
-    learned = str(report.get("position_embedding_type", default="learned_absolute")) == "learned_absolute" and not report.on("use_rotary_position_embeddings")
-    if learned:
+    learned = report.get("position_embedding_type", default="learned_absolute") == "learned_absolute"
+    if learned and not report.on("use_rotary_position_embeddings"):
         positions = report.number("max_position_embeddings", default=sizes.get("context"))
         report.take("model.positions", positions, "position_embedding_type", "max_position_embeddings")
     rates = [report.number(name, default=0.1, kind="real") for name in ("attention_dropout", "hidden_dropout")]
@@ -192,8 +192,7 @@ def stages(report):
         for key in ("plan.first_stage_layers", "plan.last_stage_layers", "plan.count_embedding", "plan.count_head"):
             report.values.pop(key, None)
     elif n and report.model.get("layers"):
-        layers = report.model["layers"] + report.values.get("plan.count_embedding",
-                                                            False) + report.values.get("plan.count_head", False)
+        layers = report.model["layers"] + sum(report.values.get(f"plan.count_{end}", False) for end in ("embedding", "head"))
         if layers % (pp * n) != 0:
             report.fail(report.present("num_layers_per_virtual_pipeline_stage")[0].shown,
                         f"{pp} stages of such parts do not hold {layers} layers")
@@ -205,10 +204,9 @@ def sharding(report):
     fsdp = report.on("use_megatron_fsdp", "use_custom_fsdp")
     shards = {"no_shard": "none", "optim": "zero1", "optim_grads": "zero2", "optim_grads_params": "zero3"}
     strategy = str(report.get("data_parallel_sharding_strategy", default="no_shard"))
-    by_name = str(report.get("optim_name", "optim.name", default="")) in ("distributed_fused_adam",
-                                                                          "mcore_distributed_optim")
+    by_name = report.get("optim_name") in ("distributed_fused_adam", "mcore_distributed_optim")
     distributed = ("use_distributed_optimizer", "use_megatron_fsdp", "use_custom_fsdp", "data_parallel_sharding_strategy",
-                   "use_torch_fsdp2", "optim.name")
+                   "use_torch_fsdp2", *(("optim_name",) if by_name else ()))
     if fsdp and strategy not in shards:
         report.fail(report.present("data_parallel_sharding_strategy")[0].shown, f"allowed: {', '.join(shards)}")
     zero = report.number("zero_stage")
@@ -227,23 +225,22 @@ def sharding(report):
         report.take("plan.sharding", "zero1", *distributed)
     elif report.present("use_distributed_optimizer"):
         report.take("plan.sharding", "none", *distributed)
-    overlaps = ("overlap_grad_reduce", "overlap_param_gather", "overlap_grad_sync", "overlap_param_sync")
-    gradients, parameters = report.on("overlap_grad_reduce", "overlap_grad_sync"), report.on("overlap_param_gather",
-                                                                                             "overlap_param_sync")
-    if any(setting.value is not None for setting in report.present(*overlaps)):
-        report.take("communication.dp_overlap", "both" if gradients and parameters else "gradients" if gradients
-                    else "none", *overlaps)
+    overlaps = [["overlap_grad_reduce", "overlap_grad_sync"], ["overlap_param_gather", "overlap_param_sync"]]
+    gradients, parameters = (report.on(*names) for names in overlaps)
+    if any(setting.value is not None for setting in report.present(*overlaps[0], *overlaps[1])):
+        found = "both" if gradients and parameters else "gradients" if gradients else "none"
+        report.take("communication.dp_overlap", found, *overlaps[0], *overlaps[1])
 
 
 def states(report):
     """Take the precision and the place of the optimizer's states."""
-    moments = [str(report.get(name, default="fp32")) for name in ("exp_avg_dtype", "exp_avg_sq_dtype")]
-    if moments == ["bf16", "bf16"]:
-        report.take("plan.moments", "bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
-    elif moments != ["fp32", "fp32"]:
-        report.drop("both moments have one precision here, fp32 or bf16", "exp_avg_dtype", "exp_avg_sq_dtype")
-    report.without("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype") if moments == ["fp32",
-                                                                                           "fp32"] else report.without("main_grads_dtype")
+    names = ("exp_avg_dtype", "exp_avg_sq_dtype")
+    moments = {str(report.get(name, default="fp32")) for name in names}
+    if moments == {"bf16"}:
+        report.take("plan.moments", "bf16", *names)
+    elif moments != {"fp32"}:
+        report.drop("both moments have one precision here, fp32 or bf16", *names)
+    report.without(*names, "main_grads_dtype")
     if report.on("optimizer_cpu_offload"):
         report.take("plan.optimizer_offload", report.number("optimizer_offload_fraction", default=1, kind="real"),
                     "optimizer_cpu_offload", "optimizer_offload_fraction")
@@ -251,15 +248,13 @@ def states(report):
 
 def recompute(report):
     """Take which results are computed again."""
-    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity",
-             "checkpoint_activations",
-             "deepspeed_activation_checkpointing", "recompute_method", "activations_checkpoint_method",
-             "recompute_num_layers",
-             "activations_checkpoint_num_layers", "checkpoint_num_layers")
+    counts = ("recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers")
+    names = ("recompute_granularity", "recompute_activations", "activations_checkpoint_granularity", "checkpoint_activations",
+             "deepspeed_activation_checkpointing", "recompute_method", "activations_checkpoint_method", *counts)
     granularity = report.get("recompute_granularity", "activations_checkpoint_granularity")
     granularity = "full" if report.on("checkpoint_activations") else granularity  # until 2022
     method = report.get("recompute_method", "activations_checkpoint_method")
-    n = report.number("recompute_num_layers", "activations_checkpoint_num_layers", "checkpoint_num_layers", default=1)
+    n = report.number(*counts, default=1)
     if granularity == "full":
         report.take("plan.recompute", "full" if method != "block" or n > 0 else "none", *names)
         if method == "block" and n > 0:
@@ -389,7 +384,7 @@ def batch(report):
     report.take("system", "best-fit")
     report.take("knobs.micro_batch", micro, "micro_batch_size", "mbs")
     if report.values["data.global_batch"] % (micro * dp) != 0:
-        report.say("assumed", f"the last round of micro-batches is partly padding, since {micro} x {dp} replicas do not divide the batch")
+        report.say("assumed", f"the last micro-batches are partly padding, since {micro} x {dp} replicas do not divide the batch")
 
 
 def read(report):

@@ -121,7 +121,9 @@ def read(report):
     _model(report)
     report.apply()
     common.need(report, "data.context", "the length of a sequence (training.seq_len)")
-    fixed = report.number("parallelism.data_parallel_shard_degree", default=-1) * report.number("parallelism.data_parallel_replicate_degree", default=1)
+    shards, replicas = (report.number(f"parallelism.data_parallel_{kind}_degree", default=default) for kind,
+                        default in (("shard", -1), ("replicate", 1)))
+    fixed = shards * replicas
     plan = [report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp")]
     common.platform(report, fixed * plan[0] * plan[1] * plan[2] if fixed > 0 else None)
     if not common.model_has_experts(report.values["model"]):

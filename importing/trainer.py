@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads runs of Hugging Face's Trainer: axolotl, LLaMA-Factory, Accelerate's FSDP, and DeepSpeed's files."""
 import fnmatch
+import math
 import pathlib
+import re
 
 import common
 from report import Error, Setting, is_off
 
+SHARDS = ("dp_shard_size", "parallelism_config_dp_shard_size")
+REPLICAS = ("dp_replicate_size", "parallelism_config_dp_replicate_size")
 STAGE_OF_NAME = ("zero1", "zero2", "zero3", "z0", "z1", "z2", "z3")
 
 
@@ -50,8 +54,7 @@ def follow(report):
                 _stage_of_name(report, setting)
                 continue
             mapping = common.parsed(path, text)
-            found = list((deepspeed_settings if path.suffix == ".json" else lambda mapping,
-                          _: settings_of(mapping))(mapping, f"{path.name} "))
+            found = list(deepspeed_settings(mapping, f"{path.name} ") if path.suffix == ".json" else settings_of(mapping))
         for other in found:
             report.settings.setdefault(other.name, other)
 
@@ -102,9 +105,8 @@ def _fsdp(report):
     """Take FSDP: its version and who shares what."""
     words = report.get("fsdp", default=[])
     words = [str(word).lower() for word in (words if isinstance(words, list) else str(words).split())]
-    strategy = str(report.get("fsdp_sharding_strategy", default=next((word for word in words
-                                                                      if word in report.table["strategies"]),
-                                                                      "full_shard"))).lower()
+    named = next((word for word in words if word in report.table["strategies"]), "full_shard")
+    strategy = str(report.get("fsdp_sharding_strategy", default=named)).lower()
     found = report.table["strategies"].get(int(strategy) if strategy.isdigit() else strategy)
     if found is None:
         report.fail(report.present("fsdp_sharding_strategy", "fsdp")[0].shown,
@@ -123,17 +125,13 @@ def _fsdp(report):
         prefetch = str(report.get("fsdp_backward_prefetch", default="")).upper()
         if prefetch in ("BACKWARD_PRE", "BACKWARD_POST"):
             report.take("plan.fsdp_prefetch", prefetch.lower().replace("_", "-"), "fsdp_backward_prefetch")
-    replicas = report.number("dp_replicate_size", "parallelism_config_dp_replicate_size", default=1)
-    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size")
+    replicas, shards = report.number(*REPLICAS, default=1), report.number(*SHARDS)
     if strategy.startswith("hybrid"):
         report.take("plan.shard_group", report.values["gpus_per_node"], "fsdp_sharding_strategy", "fsdp")
     elif replicas > 1:
         ranks = common.replicas(report)
-        report.take("plan.shard_group", (shards or ranks // replicas) * report.values.get("plan.cp", 1),
-                    "dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size",
-                    "parallelism_config_dp_shard_size")
-    report.without("dp_replicate_size", "parallelism_config_dp_replicate_size", "dp_shard_size",
-                   "parallelism_config_dp_shard_size")
+        report.take("plan.shard_group", (shards or ranks // replicas) * report.values.get("plan.cp", 1), *REPLICAS, *SHARDS)
+    report.without(*REPLICAS, *SHARDS)
 
 
 def _zero(report):
@@ -249,7 +247,7 @@ def _batch(report):
     accumulated = report.number(*steps, kind="size")
     if micro is None and whole is not None:
         micro = max(1, whole // (dp * (accumulated or 1)))
-    if micro is None and accumulated is None and "data.global_batch" not in report.given and "data.global_batch_tokens" not in report.given:
+    if micro is None and accumulated is None and not {"data.global_batch", "data.global_batch_tokens"} & set(report.given):
         raise Error(f"{report.path}: nothing says the batch; allowed: --set data.global_batch=NUMBER of documents")
     micro = micro or 1
     n = whole if whole is not None else micro * (accumulated or 1) * dp
@@ -284,14 +282,9 @@ def read(report):
     common.need(report, "model", "the model")
     common.need(report, "data.context", "the longest sequence")
     _degrees(report)
-    shards = report.number("dp_shard_size", "parallelism_config_dp_shard_size", default=1,
-                           kind="size") * report.number("dp_replicate_size", "parallelism_config_dp_replicate_size",
-                                                        default=1, kind="size")
-    common.platform(report, max(8, shards * report.values.get("plan.tp", 1) * report.values.get("plan.cp", 1)))
-    fsdp = any(not is_off(setting.value) for setting in report.present("fsdp")) or any(name.startswith("fsdp_")
-                                                                                       and not is_off(setting.value)
-                                                                                       for name,
-                                                                                       setting in report.settings.items())
+    ranks = math.prod(report.number(*names, default=1, kind="size") for names in (SHARDS, REPLICAS))
+    common.platform(report, max(8, ranks * report.values.get("plan.tp", 1) * report.values.get("plan.cp", 1)))
+    fsdp = any(not is_off(setting.value) for name, setting in report.settings.items() if re.match("fsdp(_|$)", name))
     zero = any(name.startswith("ds.") for name in report.settings)
     if fsdp and str(report.get("distributed_type", default="fsdp")).lower() == "fsdp":
         _fsdp(report)
