@@ -103,15 +103,16 @@ def place_model(report, own, name, output):
         common.need(report, "model", "the model's sizes or its name")
         return None, None
     if "vocabulary" not in own:
-        raise Error(f"{report.path}: nothing says the size of the vocabulary, which a tokenizer has; allowed: vocab_size=NUMBER behind the file's name")
+        raise Error(f"{report.path}: nothing says the size of the vocabulary, which a tokenizer has; allowed: "
+                    "vocab_size=NUMBER behind the file's name")
     found = model.find(own, common.models(), report.values.get("plan.tp", 1))
     if found is not None:
         report.values["model"] = found
         report.say("taken", f"all sizes are those of model {found}")
         return None, None
     if output is None:
-        raise Error(f"{report.path}: no shipped model has its sizes, so the model needs a file of its own; allowed: --output {name}.yaml, which also "
-                    f"writes {name}.model.yaml, or --set model=NAME")
+        raise Error(f"{report.path}: no shipped model has its sizes, so the model needs a file of its own; allowed: "
+                    f"--output {name}.yaml, which also writes {name}.model.yaml, or --set model=NAME")
     path = output.with_name(output.stem + ".model.yaml")
     report.values["model"] = path.name
     return path, yaml_text({"name": name, "source": f"sizes of {pathlib.Path(report.path).name}", **own})

@@ -121,9 +121,8 @@ def read(report):
     _model(report)
     report.apply()
     common.need(report, "data.context", "the length of a sequence (training.seq_len)")
-    shards, replicas = (report.number(f"parallelism.data_parallel_{kind}_degree", default=default) for kind,
-                        default in (("shard", -1), ("replicate", 1)))
-    fixed = shards * replicas
+    shards = report.number("parallelism.data_parallel_shard_degree", default=-1)
+    fixed = shards * report.number("parallelism.data_parallel_replicate_degree", default=1)
     plan = [report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp")]
     common.platform(report, fixed * plan[0] * plan[1] * plan[2] if fixed > 0 else None)
     if not common.model_has_experts(report.values["model"]):

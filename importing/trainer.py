@@ -68,10 +68,12 @@ def _stage_of_name(report, setting):
     if not name.endswith(".json"):
         return
     if not stages:
-        report.fail(setting.shown, "there is no such file, and its name has no stage of ZeRO; allowed: a path that begins in the configuration's folder")
+        report.fail(setting.shown, "there is no such file, and its name has no stage of ZeRO; allowed: a path that begins in "
+                    "the configuration's folder")
     report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", int(stages[0]), setting.label,
                                                             setting.shown)
-    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stages[0]} of ZeRO, and its other settings are DeepSpeed's defaults")
+    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stages[0]} of ZeRO, and its "
+               "other settings are DeepSpeed's defaults")
     if "offload" in name:
         report.say("not modelled", f"{setting.value}: the offload in its name is not counted")
 

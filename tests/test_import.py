@@ -1,8 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of `slimsim import` of plans: 20 recipes of other tools, plans that come back from an export, and refusals."""
+import argparse
+import contextlib
+import io
+import os
 import pathlib
 import random
+import subprocess
+import sys
 import unittest
 
 import yaml
@@ -10,6 +16,12 @@ import yaml
 from program import SCRATCH, fresh, run, write
 
 RECIPES = pathlib.Path(__file__).resolve().parent / "recipes"
+sys.path.insert(0, str(RECIPES.parents[1] / "importing"))
+import common
+import main
+
+os.environ.setdefault("SLIMSIM_DATA", str(RECIPES.parents[1]))
+common.program = lambda *_: subprocess.CompletedProcess([], 0, "", "x is taken as llama3-8b\n")
 ROUND_TRIPS = 116
 OWN = ["--set", "model=llama2-7b", "--set", "data.context=4Ki", "--set", "platform.nodes=2"]  # of files without a model
 # Recipe, options, exit status, model, nodes, GPUs of a node, context, batch (tokens: of packs), micro-batch, plan.
@@ -63,6 +75,14 @@ ABSENT = {"plan.vpp": 1, "plan.cp": 1, "plan.ep": 1, "plan.etp": 1, "plan.recomp
           "communication.dispatcher": "all-to-all", "communication.ep_overlap": False, "precision": "bf16", "fp8_scaling": "delayed", "fp8_params": False,
           "bf16_layers_at_start": 0, "bf16_layers_at_end": 0, "loss": "passes", "swiglu": "fused", "gradient_accumulation": "fused", "fused.rotation": True, "cuda_graphs": "none"}
 MODULES = ["norm", "attention-core"]
+
+
+def imported(path, given=None, settings=None):
+    """Return what `slimsim import` prints, without its processes and its check of the scenario."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+        main.import_file(argparse.Namespace(input=str(path), output=None), given or {}, settings or {})
+    return output.getvalue()
 
 
 def comments(text, head):
@@ -330,13 +350,14 @@ class RoundTrips(unittest.TestCase):
             exported = run("export", write("random.yaml", scenario_of(keys)), "--megatron")
             if exported.returncode != 0:  # a plan that slimsim refuses
                 continue
-            done = run("import", write("flags.txt", exported.stdout))
-            scenario = yaml.safe_load(done.stdout)
-            with self.subTest(n=n, keys=keys, flags=exported.stdout, stderr=done.stderr):
+            path = write("flags.txt", exported.stdout)
+            text = imported(path) if n % 10 else run("import", path).stdout
+            scenario = yaml.safe_load(text)
+            with self.subTest(n=n, keys=keys, flags=exported.stdout):
                 self.assertEqual({key: value(scenario, key) for key in keys}, keys)
                 absent = [key for key in ABSENT if key.startswith("plan.") and key not in keys and key not in ("plan.layers", "plan.vpp")]
                 self.assertEqual({key: value(scenario, key) for key in absent if key != "plan.etp"}, {key: ABSENT[key] for key in absent if key != "plan.etp"})
-                self.assertNotIn("Not known", done.stdout)
+                self.assertNotIn("Not known", text)
             n += 1
             if n == ROUND_TRIPS:
                 break
@@ -394,6 +415,22 @@ class Refusals(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""), (words, done.stderr))
             self.assertIn(expected, done.stderr)
             self.assertRegex(done.stderr, r"\Aslimsim: [^\n]*\n\Z")
+
+    def test_damaged_files__get_a_scenario_or_a_sentence(self):
+        """Copies of the recipes are damaged."""
+        rng, recipes = random.Random(1), sorted(path for path in RECIPES.iterdir() if path.is_file())
+        refused = 0
+        for i in range(400):
+            recipe = rng.choice(recipes)
+            words = recipe.read_text().split(" ")
+            for _ in range(rng.randint(1, 3)):
+                words[rng.randrange(len(words))] = rng.choice(["", "0", "-1", "nan", "[]", "{}", "null", "$X", "${Y:-", "((", "'", "full", "99999999999", "\n"])
+            with self.subTest(i, recipe=recipe.name):
+                try:
+                    imported(write(recipe.name, " ".join(words)), {"model": "llama3-8b", "data.context": 4096, "data.global_batch": 64}, {"TP": "4"})
+                except main.Error:
+                    refused += 1
+        self.assertTrue(40 < refused < 360, refused)
 
     def test_output__is_not_replaced(self):
         path = write("kept.yaml", "mine\n")
