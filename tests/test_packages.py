@@ -132,6 +132,7 @@ class DebianPackage(unittest.TestCase):
         needed = re.findall(r"[a-z0-9.+-]+(?= \(|,|$)", fields["Depends"])
         for library in ("libc6", "libcsv", "libexpat", "libglpk", "libgsl", "libhdf5", "libigraph", "libjansson", "libsimgrid", "libyaml", "zlib1g"):
             self.assertTrue(any(name.startswith(library) for name in needed), (library, needed))
+        self.assertIn("python3-yaml", needed)  # of `slimsim import`
         for name in ("python3-h5py", "python3-pandas", "python3-matplotlib", "python3-tables"):
             self.assertIn(name, fields["Recommends"].split(", "))
 

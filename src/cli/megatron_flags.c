@@ -601,7 +601,7 @@ static void print_recompute(const struct scenario *scenario, const struct scenar
         fputs("--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1\n", file);
     else if (recompute == RECOMPUTE_FULL)
         fprintf(file, "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %" PRId64 "\n",
-                plan->recompute_layers);
+                plan->recompute_layers / plan->vpp);
     else
         print_modules(scenario, recompute, file);
     say_if(file,
@@ -611,7 +611,7 @@ static void print_recompute(const struct scenario *scenario, const struct scenar
     say_if(file, recompute != RECOMPUTE_FULL && (recompute & RECOMPUTE_ALTERNATE_GEMMS) != 0,
            "The plan recomputes every second GEMM, which Megatron-LM cannot do.");
     say_if(file, recompute == RECOMPUTE_FULL && plan->recompute_layers > 0 && plan->vpp > 1,
-           "Megatron-LM counts --recompute-num-layers for each virtual stage, and the plan for all of a rank.");
+           "Megatron-LM counts --recompute-num-layers for each virtual stage, so it is plan.recompute_layers / vpp.");
 }
 
 static void print_kernels(const struct point_view *view, FILE *file)
