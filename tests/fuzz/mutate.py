@@ -38,7 +38,7 @@ faults:
   - {kind: nic, share: 0.5, seed: 3, factor: 2}
 """
 SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "megatron-dp-balanced",
-           "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe", "flexsp", "hotspa")
+           "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe", "distca", "flexsp", "hotspa")
 OTHERS = SCENARIO.split("systems:")[0] + "systems:\n" + "".join(f"  - {{name: {name}, plan: {{tp: 2}}}}\n" for name in SYSTEMS)
 SWEEP = SCENARIO.replace("both", "critical-path").replace("tiny", "swept") + """\
 sweep:
