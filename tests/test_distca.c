@@ -44,7 +44,7 @@ static const char *blocks_text(const struct plan *plan, int32_t attention)
 }
 
 /* With e(e+1) for a sample of e tokens, replica 0 has 4096 x 4097 and replica 1 has 4 x 1024 x 1025. The mean is
- * 10489856, so replica 1 lacks 6291456, 0.3749 of the sample. Of its 2048 tokens of each half 767.8 would do, rounded
+ * 10489856, so replica 1 lacks 6291456, 0.3749 of the sample. Each half has 2048 tokens, and 767.8 would do, rounded
  * up to 6 blocks of 128. All 4096 keys go along. */
 TEST(distca__moves_the_outer_tokens_of_a_long_sample)
 {
