@@ -183,7 +183,7 @@ class Rules(unittest.TestCase):
     def setUpClass(cls):
         """Ask for all plans, and make each a second time."""
         cls.plans = []
-        for number, (model, lengths, samples, nodes, entries) in enumerate(CASES):
+        for model, lengths, samples, nodes, entries in CASES:
             systems = [{"name": "distca", "label": str(at), "plan": {"tp": tp, "pp": pp, "recompute": "full"},
                         "knobs": {"pool": pool, "tolerance": float(tolerance), "micro_batches": n, "single_stream": at % 2 == 1}}
                        for at, (tp, pp, pool, tolerance, n) in enumerate(entries)]
@@ -193,20 +193,21 @@ class Rules(unittest.TestCase):
                     tokens, replicas = [sample["tokens"] for sample in found["samples"]], 8 * nodes // tp // pp
                     n = n or math.ceil(math.ceil(sum(tokens) / context_of(nodes)) / replicas)
                     own = Plan(model, tokens, tp, replicas, pp, pool or replicas, tolerance, n)
-                    cls.plans.append(((number, seed, found["label"]), found["phases"][0], own))
+                    own.case = (model, lengths, seed + 1, tp, pp, pool, tolerance, n)
+                    cls.plans.append((found["phases"][0], own))
 
     def pools(self):
         """(plan, number of the pool, its first pipeline, its sets) of all pools."""
-        for key, phase, own in self.plans:
+        for phase, own in self.plans:
             for number in range(own.pools):
-                with self.subTest(plan=key, pool=number):
-                    yield own, number, phase["pipelines"][number * own.pool:(number + 1) * own.pool], sets_of(phase, number * own.pool, own.pool)
+                pipelines = phase["pipelines"][number * own.pool:(number + 1) * own.pool]
+                yield own, number, pipelines, sets_of(phase, number * own.pool, own.pool)
 
     def test_samples_go_to_the_micro_batch_with_fewest_tokens(self):
         for own, number, pipelines, _ in self.pools():
             for pipeline, name in itertools.product(pipelines, ("forward", "backward")):
                 self.assertEqual([unit["slices"] for unit in pipeline[name]],
-                                 [[[i, 0, own.tokens[i], own.pool] for i in samples] for samples in own.micro_batches[number]])
+                                 [[[i, 0, own.tokens[i], own.pool] for i in samples] for samples in own.micro_batches[number]], own.case)
 
     def test_stages_run_in_step(self):
         """Stage s of p runs j + 1 + 2(p - 1 - s) forwards before backward j."""
@@ -218,13 +219,13 @@ class Rules(unittest.TestCase):
                     for j in range(n):
                         most = min(n, j + 1 + 2 * (own.stages - 1 - stage))
                         steps += [f"F{i}" for i in range(sum(step[0] == "F" for step in steps), most)] + [f"B{j}"]
-                    self.assertEqual(order, steps)
+                    self.assertEqual(order, steps, own.case)
 
     def test_queries_and_keys_are_those_of_the_scheduler(self):
         n_moves = n_parts = n_idle = 0
         for own, number, _, sets in self.pools():
             ticks, made = list(own.ticks(number)), {}
-            self.assertEqual([name for name, _ in sets], [name for name, _ in ticks])
+            self.assertEqual([name for name, _ in sets], [name for name, _ in ticks], own.case)
             for (_, blocks), (_, runs) in zip(sets, ticks):
                 if runs not in made:
                     pieces = own.balanced(number, runs)
@@ -232,8 +233,9 @@ class Rules(unittest.TestCase):
                     n_moves += sum(piece["owner"] != piece["server"] for piece in pieces)
                     n_parts += len(pieces) - len(own.owned)
                     n_idle += sum(runs[piece["server"][0]] is None for piece in pieces)
-                first = number * own.pool
-                self.assertEqual(blocks, {tuple(place(server, runs, first) for server in pair): block for pair, block in made[runs].items()})
+                expected = {tuple(place(server, runs, number * own.pool) for server in pair): block
+                            for pair, block in made[runs].items()}
+                self.assertEqual(blocks, expected, own.case)
         self.assertGreater(n_moves, 5000)
         self.assertGreater(n_parts, 5000)
         self.assertGreater(n_idle, 1000)
@@ -246,7 +248,7 @@ class Rules(unittest.TestCase):
                     served[name, giver[1], giver[2]] += queries
             expected = {(name, stage, j): [[i, 0, own.tokens[i]] for i in sorted(samples)] for name in ("forward", "backward")
                         for stage in range(own.stages) for j, samples in enumerate(own.micro_batches[number])}
-            self.assertEqual({key: joined(queries) for key, queries in served.items()}, expected)
+            self.assertEqual({key: joined(queries) for key, queries in served.items()}, expected, own.case)
 
     def test_servers_lack_no_more_than_the_tolerance(self):
         """A server whose turn is over may give what it took. It falls below the mean only by what blocks round up: 128
@@ -260,7 +262,7 @@ class Rules(unittest.TestCase):
                 mean = Fraction(sum(load.values()), own.pool * own.stages)
                 least = min(load.values()) if len(load) == own.pool * own.stages else 0
                 rounded = 2 * 2 * BLOCK * max(own.tokens) * sum(own.windows.values())
-                self.assertLessEqual(mean - least, max(own.tolerance * mean, rounded))
+                self.assertLessEqual(mean - least, max(own.tolerance * mean, rounded), own.case)
                 n_ticks, n_within = n_ticks + 1, n_within + (mean - least <= own.tolerance * mean)
         self.assertGreater(n_within, 0.6 * n_ticks)
 

@@ -15,7 +15,7 @@ from program import SCRATCH, point_of, run, write
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp",
-           "megatron-dp-balanced", "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe")
+           "megatron-dp-balanced", "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe", "distca")
 MODEL = ("heads", "kv_heads", "hidden", "layers", "ffn", "vocabulary", "activation", "tied_embeddings", "norm",
          "positions")
 
@@ -57,7 +57,7 @@ def sent_bytes(model, plan, tokens, replicas):
 
 
 MEMORY = "states activations kv kv_gradients workspace communication libraries".split()
-EQUAL = {"slimpipe": {"slices": 1}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
+EQUAL = {"slimpipe": {"slices": 1}, "distca": {"pool": 1, "tolerance": 1, "single_stream": True}, "bytescale": {"capacity": 4096}, "megatron-dynamic-cp": {"max_tokens": 4096},
          "megatron-default-dynamic-cp": {"max_tokens": 4096},
          "slimpack": {"slicing": False, "asymmetric": False, "dp_merge": False, "injection": "just-in-time", "micro_packs": 2}}
 

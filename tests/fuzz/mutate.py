@@ -39,7 +39,9 @@ faults:
 """
 SYSTEMS = ("best-fit", "length-balanced", "flops-balanced", "wlb-llm", "bytescale", "megatron-dynamic-cp", "megatron-dp-balanced",
            "megatron-default-dynamic-cp", "slimpack", "slimpipe", "dynapipe", "distca", "flexsp", "hotspa")
-OTHERS = SCENARIO.split("systems:")[0] + "systems:\n" + "".join(f"  - {{name: {name}, plan: {{tp: 2}}}}\n" for name in SYSTEMS)
+OWN = {"flexsp": ", sharding: zero3, cp_type: ulysses"}
+OTHERS = SCENARIO.split("systems:")[0] + "systems:\n" + "".join(
+    f"  - {{name: {name}, plan: {{tp: 1, pp: 1{OWN.get(name, '')}}}}}\n" for name in SYSTEMS)
 SWEEP = SCENARIO.replace("both", "critical-path").replace("tiny", "swept") + """\
 sweep:
   data.context: {log2: [4Ki, 8Ki]}
