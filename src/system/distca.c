@@ -5,21 +5,22 @@
  *
  * 1. A pool is a set of replicas that share their attention servers; without `pool` it is all. A server is the TP group
  *    of a stage.
- * 2. Samples, longest first, go to the micro-batch with fewest tokens so far (ties: the lowest). There are as many
- *    micro-batches as windows of the context, or of the memory if that is less, on each replica. Empty ones are left
- *    out.
+ * 2. Samples, longest first (ties: the lowest), go to the micro-batch with fewest tokens so far (ties: the lowest).
+ *    Micro-batch i is of pool i modulo the pools. There are as many as windows of the context, or of the memory if that
+ *    is less, on each replica. In step p stages hold (2p - 1)/p times what 1F1B does. Empty ones are left out.
  * 3. A micro-batch has its samples end to end, cut into equal runs of tokens, one for each replica of the pool. A
  *    sample over several replicas is cut from both ends: of a replica's tokens half are a head, half a tail. These
  *    pieces have equal attention a token.
  * 4. All stages run passes of one kind in a tick (order_in_step). All servers of the pool share the attention of a
  *    tick, and so do those whose stage runs nothing then.
- * 5. The scheduler begins with each piece on its own server. A server below the mean FLOPs takes its turn, largest
- *    deficit first. Until it needs at most `tolerance` of the mean it takes from servers above the mean. From a piece
- *    it would take dF, the least of the piece's FLOPs, its server's surplus and the deficit. The piece with fewest
- * bytes for each FLOP of dF gives (ties: the lowest).
- * 6. It gives all of itself if dF is all. Otherwise it gives the first tokens of its head and the last of its tail, dF
- *    over its FLOPs of each, rounded up to whole blocks of 128 tokens. Bytes are those of the queries and of all keys
- * up to the last query: (q h + 2 kv h_kv) x 2.
+ * 5. The scheduler begins with each piece on its own server. Each server below the mean FLOPs has one turn, the largest
+ *    deficit of the moment first. Until it needs at most `tolerance` of the mean it takes from servers above the mean.
+ *    From a piece it would take dF, the least of the piece's FLOPs, its server's surplus and the deficit. The piece
+ * with fewest bytes for each FLOP of dF gives (ties: the lowest). With few tokens a server, whole blocks may leave a
+ *    server that has given below the tolerance.
+ * 6. It gives all of itself if dF is all. Otherwise it gives the first tokens of its head and the last of its tail.
+ * Both have dF over its FLOPs of half its tokens, rounded up to whole blocks of 128. Bytes are those of the queries and
+ * of all keys and values up to the last query, with the copies that a rank of TP holds.
  * 7. A server receives keys and values of a sample once, each token from the replica that has it. Gradients go back the
  *    same way in a backward.
  * 8. Two nano-batches take turns, so that a pass's messages hide under its linear layers. With `single_stream` they do
