@@ -70,17 +70,13 @@ static const struct argp argp = {
     .options = import_options,
     .parser = parse,
     .args_doc = "config.json\nTOPOLOGY.xml|topology.conf...\nFILE|- [NAME=VALUE...]\n\"TP4 PP4 DP16 selective\"",
-    .doc =
-        "Print what another tool's file means. A model's configuration of Hugging Face's transformers gives the "
-        "model's "
-        "file: `slimsim import config.json > mine.yaml`. A launch script or arguments of Megatron-LM, a recipe of NeMo "
-        "or "
-        "Megatron-Bridge, torchtitan's TOML, DeepSpeed's JSON, or YAML of axolotl, LLaMA-Factory or Accelerate gives a "
-        "scenario, whose first lines say of each setting whether it was taken, has no effect or is not modelled. "
-        "NAME=VALUE "
-        "sets a variable of the script or a setting of the file. A plan in words gives its keys. A node's topology, "
-        "which "
-        "NCCL wrote (NCCL_TOPO_DUMP_FILE), Slurm's topology.conf or both give a platform.",
+    .doc = "Print what another tool's file means. A model's configuration of Hugging Face's transformers gives the "
+           "model's file: `slimsim import config.json > mine.yaml`. A launch script or arguments of Megatron-LM, a "
+           "recipe of NeMo or Megatron-Bridge, torchtitan's TOML, DeepSpeed's JSON, or YAML of axolotl, LLaMA-Factory "
+           "or Accelerate gives a scenario, whose first lines say of each setting whether it was taken, has no effect "
+           "or is not modelled. NAME=VALUE sets a variable of the script or a setting of the file. A plan in words "
+           "gives its keys. A node's topology, which NCCL wrote (NCCL_TOPO_DUMP_FILE), Slurm's topology.conf or both "
+           "give a platform.",
     .children = children,
 };
 
@@ -112,16 +108,28 @@ static bool print_model(const char *path, struct error *err)
     return ok;
 }
 
-/** Become the Python program, which calls this program by SLIMSIM. */
-static bool run_python(const struct arguments *arguments, struct error *err)
+bool import_run(const char *program, int n_words, const char *const *words, struct error *err)
 {
     char self[PATH_MAX] = "";
+    const char **argv = check_calloc((size_t)n_words + 4, sizeof *argv);
+    argv[0] = PYTHON;
+    argv[1] = "-B";
+    argv[2] = check_asprintf("%s/importing/%s", scenario_data_dir(), program);
+    for (int i = 0; i < n_words; i++)
+        argv[3 + i] = words[i];
+    if (readlink("/proc/self/exe", self, sizeof self - 1) > 0 && setenv("SLIMSIM", self, 1) == 0 &&
+        setenv("SLIMSIM_DATA", scenario_data_dir(), 1) == 0)
+        execv(PYTHON, (char *const *)argv);
+    return error_set_status(err, ERROR_FAILED, "%s: cannot be run: %s; it reads files of other tools", PYTHON,
+                            strerror(errno));
+}
+
+/** Print the scenario of another tool's plan. @return false */
+static bool print_plan(const struct arguments *arguments, struct error *err)
+{
     const char **words =
-        check_calloc((size_t)(2 * arguments->options.n_set + arguments->n_settings) + 8, sizeof *words);
+        check_calloc((size_t)(2 * arguments->options.n_set + arguments->n_settings) + 3, sizeof *words);
     int n = 0;
-    words[n++] = PYTHON;
-    words[n++] = "-B";
-    words[n++] = check_asprintf("%s/importing/main.py", scenario_data_dir());
     for (int i = 0; i < arguments->options.n_set; i++) {
         words[n++] = "--set";
         words[n++] = arguments->options.set[i];
@@ -132,12 +140,7 @@ static bool run_python(const struct arguments *arguments, struct error *err)
     words[n++] = arguments->path;
     for (int i = 0; i < arguments->n_settings; i++)
         words[n++] = arguments->settings[i];
-    bool ok = readlink("/proc/self/exe", self, sizeof self - 1) > 0 && setenv("SLIMSIM", self, 1) == 0 &&
-              setenv("SLIMSIM_DATA", scenario_data_dir(), 1) == 0;
-    if (ok)
-        execv(PYTHON, (char *const *)words);
-    return error_set_status(err, ERROR_FAILED, "%s: cannot be run: %s; it reads files of other tools", PYTHON,
-                            strerror(errno));
+    return import_run("main.py", n, words, err);
 }
 
 /** Print the platform of a cluster's files. @return false */
@@ -162,7 +165,7 @@ int command_import(int argc, char **argv)
     bool json = library_is_path(arguments.path, ".json") && is_model(arguments.path);
     if (json && (arguments.n_settings > 0 || arguments.output != NULL || arguments.options.n_set > 0))
         error_set(&err, "%s: is a model's configuration, which takes no options", arguments.path);
-    else if (json ? print_model(arguments.path, &err) : run_python(&arguments, &err))
+    else if (json ? print_model(arguments.path, &err) : print_plan(&arguments, &err))
         return EXIT_SUCCESS;
     return command_fail(&err);
 }

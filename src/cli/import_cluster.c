@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cli/import_cluster.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "scenario/foreign.h"
 #include "scenario/platform_file.h"
-#include "scenario/scenario.h"
 
 bool import_is_cluster(int n_files, const char *const *files)
 {
@@ -32,21 +28,17 @@ static bool check_file(const char *path, struct error *err)
 
 bool import_cluster(int n_files, const char *const *files, const char *nodes, struct error *err)
 {
-    static char python[] = "/usr/bin/python3";
-    char script[1024], option[32];
-    char *argv[IMPORT_MAX_FILES + 6] = {python, "-I", script};
-    int n = 3;
-    snprintf(script, sizeof script, "%s/importing/cluster.py", scenario_data_dir());
+    char option[32];
+    const char *words[IMPORT_MAX_FILES + 3] = {NULL};
+    int n = 0;
     snprintf(option, sizeof option, "--nodes=%s", nodes != NULL ? nodes : "");
     if (nodes != NULL)
-        argv[n++] = option;
-    argv[n++] = "--";
+        words[n++] = option;
+    words[n++] = "--";
     for (int i = 0; i < n_files; i++) {
         if (!check_file(files[i], err))
             return false;
-        argv[n++] = (char *)files[i];
+        words[n++] = files[i];
     }
-    execv(python, argv);
-    return error_set_status(err, ERROR_FAILED, "%s: cannot be run: %s; it reads files of clusters", python,
-                            strerror(errno));
+    return import_run("cluster.py", n, words, err);
 }

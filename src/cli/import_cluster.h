@@ -18,4 +18,7 @@ bool import_is_cluster(int n_files, const char *const *files);
  */
 bool import_cluster(int n_files, const char *const *files, const char *nodes, struct error *err);
 
+/** Become the Python program importing/PROGRAM with these words. It may call this program by $SLIMSIM. @return false */
+bool import_run(const char *program, int n_words, const char *const *words, struct error *err);
+
 #endif

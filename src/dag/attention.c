@@ -58,6 +58,8 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t after, b
             continue;
         struct cost_block cost = dag_block_cost(phase, work->pass, block, builder->setting);
         double bytes = back ? cost.back_bytes : cost.out_bytes;
+        if (bytes <= 0)
+            continue;
         const struct plan_place *sender = back ? &block->to : &block->from,
                                 *receiver = back ? &block->from : &block->to;
         int32_t from = builder->dag->ranks[rank_at(work, first, *sender)].rank;
@@ -65,8 +67,6 @@ static void add_messages(struct pass_work *work, int32_t first, int32_t after, b
         enum cost_route route = builder_route(builder, from, to);
         struct dag_task task = task_at(work, first, *sender, stream_of(work, route), DAG_SEND, DAG_EXCHANGE);
         task.to_rank = to;
-        if (bytes <= 0)
-            continue;
         builder_send(builder, task, cost_of_transfer(builder->setting, route, bytes, cost.n_messages));
         builder_edge(builder, after, DAG_COLLECTIVE);
     }
@@ -167,22 +167,9 @@ static double own_share(const struct pass_work *work, int32_t first)
     return 1.0 / (builder->setting->cp_type == SCENARIO_RING_CONTIGUOUS ? 2 * n - 1 : n);
 }
 
-/* Append the attention of all ranks behind a gather. */
-static void attend_behind(struct pass_work *work, int32_t first, int32_t gathered)
+/* Append the attention of all ranks after `after`. A share `own` of it, a rank's own block, waits for nobody. */
+static void add_attention(struct pass_work *work, int32_t first, int32_t after, double own)
 {
-    for (int32_t i = 0; i < pass_n_each(work); i++) {
-        const struct builder_participant *participant = &work->builder->participants[first + i];
-        struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
-        builder_task(work->builder, task, participant->cost->attention_s);
-        builder_edge(work->builder, gathered, DAG_COLLECTIVE);
-    }
-}
-
-/* Append the attention of all ranks beside a ring. A rank has its own keys, so its own block waits for nobody. Its
- * other blocks wait until all ranks have opened the ring. */
-static void attend_beside(struct pass_work *work, int32_t first, int32_t open)
-{
-    double own = own_share(work, first);
     for (int32_t i = 0; i < pass_n_each(work); i++) {
         const struct builder_participant *participant = &work->builder->participants[first + i];
         struct dag_task task = pass_task_of(work, participant, DAG_STREAM_COMPUTE, DAG_ATTENTION, DAG_PASS);
@@ -191,8 +178,14 @@ static void attend_beside(struct pass_work *work, int32_t first, int32_t open)
             builder_edge(work->builder, participant->ready, DAG_COLLECTIVE);
         }
         builder_task(work->builder, task, (1 - own) * participant->cost->attention_s);
-        builder_edge(work->builder, open, DAG_COLLECTIVE);
+        builder_edge(work->builder, after, DAG_COLLECTIVE);
     }
+}
+
+/* Append the attention beside a ring. A rank has its own keys. Its other blocks wait until all ranks have opened it. */
+static void attend_beside(struct pass_work *work, int32_t first, int32_t open)
+{
+    add_attention(work, first, open, own_share(work, first));
 }
 
 static void attend_ring(struct pass_work *work, int32_t first)
@@ -215,7 +208,7 @@ static void attend_ring(struct pass_work *work, int32_t first)
                     beside ? attend_beside : NULL);
     if (beside)
         return; /* the next pass waits for the ring */
-    attend_behind(work, first, participants->ring);
+    add_attention(work, first, participants->ring, 0);
     for (int32_t i = 0; i < pass_n_each(work); i++)
         participants[i].ring = -1; /* The ring is over before the attention. */
 }

@@ -44,14 +44,6 @@ static void open_attention(struct builder *builder, int32_t number)
     }
 }
 
-/* Return the next micro-batch of a group from `index` on; n_micro_batches: none. */
-static int32_t next_of_group(const struct plan_partition *partition, int32_t index, int32_t group)
-{
-    while (index < partition->n_micro_batches && partition->micro_batches[index].group != group)
-        index++;
-    return index;
-}
-
 /* Let one micro-batch of a group meet on a virtual stage, in the attention of one of its pipelines if there is one.
  * `at`: its number in each of them. */
 static void open_shared(struct builder *builder, const struct plan_group *group, enum pass pass, const int32_t *at,
@@ -72,13 +64,13 @@ static void open_group(struct builder *builder, int32_t number, enum pass pass)
     const struct builder_pipe *first = &builder->pipes[group->pipelines[0]];
     const struct plan_partition *partition = &first->plan->partition[pass];
     int32_t *at = check_calloc((size_t)group->n_pipelines, sizeof *at);
-    for (at[0] = next_of_group(partition, 0, number); at[0] < partition->n_micro_batches;
-         at[0] = next_of_group(partition, at[0] + 1, number)) {
+    for (at[0] = plan_next_of_group(partition, 0, number); at[0] < partition->n_micro_batches;
+         at[0] = plan_next_of_group(partition, at[0] + 1, number)) {
         for (int32_t i = 1; i < group->n_pipelines; i++) {
             const struct builder_pipe *pipe = &builder->pipes[group->pipelines[i]];
             CHECK(pipe->n_virtual == first->n_virtual && pipe->n_tensor == first->n_tensor);
             CHECK(pipe->stages == first->stages);
-            at[i] = next_of_group(&pipe->plan->partition[pass], at[i], number);
+            at[i] = plan_next_of_group(&pipe->plan->partition[pass], at[i], number);
             CHECK(at[i] < pipe->plan->partition[pass].n_micro_batches);
         }
         for (int32_t stage = 0; stage < first->n_virtual; stage++)

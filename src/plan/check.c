@@ -277,14 +277,6 @@ static bool check_need(const struct checking *checking)
     return ok;
 }
 
-/* Return the next micro-batch of a group from `index` on; n_micro_batches: none. */
-static int32_t next_of_group(const struct plan_partition *partition, int32_t index, int32_t group)
-{
-    while (index < partition->n_micro_batches && partition->micro_batches[index].group != group)
-        index++;
-    return index;
-}
-
 static bool same_micro_batch(const struct plan_partition *partition, int32_t i, const struct plan_partition *other,
                              int32_t j)
 {
@@ -312,12 +304,12 @@ static bool check_group(struct checking *checking, int32_t group)
         for (int pass = 0; pass < N_PASSES; pass++) {
             const struct plan_partition *partition = &phase->pipelines[p].partition[pass];
             const struct plan_partition *first = &phase->pipelines[members->pipelines[0]].partition[pass];
-            int32_t i = next_of_group(partition, 0, group),
-                    j = is_member ? next_of_group(first, 0, group) : first->n_micro_batches;
+            int32_t i = plan_next_of_group(partition, 0, group),
+                    j = is_member ? plan_next_of_group(first, 0, group) : first->n_micro_batches;
             while (i < partition->n_micro_batches && j < first->n_micro_batches &&
                    same_micro_batch(partition, i, first, j)) {
-                i = next_of_group(partition, i + 1, group);
-                j = next_of_group(first, j + 1, group);
+                i = plan_next_of_group(partition, i + 1, group);
+                j = plan_next_of_group(first, j + 1, group);
             }
             if (i < partition->n_micro_batches || j < first->n_micro_batches)
                 return breach(checking, "its %s micro-batches of group %d are not those of pipeline %d",
@@ -473,7 +465,7 @@ static bool check_attention(struct checking *checking, int32_t number, struct at
     return ok;
 }
 
-/* Check the attentions of a phase, and that blocks place all of each SLICE_PLACED micro-batch. */
+/* Check the attentions of a phase. */
 static bool check_attentions(struct checking *checking)
 {
     const struct plan_phase *phase = phase_of(checking);

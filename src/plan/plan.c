@@ -64,6 +64,13 @@ void plan_add_block_slice(struct plan_phase *phase, struct slice slice)
     phase->blocks[phase->n_blocks - 1].n_slices++;
 }
 
+int32_t plan_next_of_group(const struct plan_partition *partition, int32_t index, int32_t group)
+{
+    while (index < partition->n_micro_batches && partition->micro_batches[index].group != group)
+        index++;
+    return index;
+}
+
 int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t micro_batch)
 {
     const struct slice *slice = partition->slices + partition->micro_batches[micro_batch].first_slice;

@@ -228,6 +228,9 @@ static inline enum pass plan_n_passes(const struct plan_pipeline *pipeline)
 void plan_add_slice(struct plan_partition *partition, struct slice slice);
 struct plan_micro_batch *plan_add_micro_batch(struct plan_partition *partition);
 
+/** Return the next micro-batch of a group from `index` on; n_micro_batches: none. */
+int32_t plan_next_of_group(const struct plan_partition *partition, int32_t index, int32_t group);
+
 /** Return the tokens of a micro-batch before division by its context degree, without padding. */
 int64_t plan_micro_batch_tokens(const struct plan_partition *partition, int32_t micro_batch);
 
