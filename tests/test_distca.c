@@ -15,9 +15,13 @@
 
 extern const struct training_system system_distca;
 
-static void plan_of(struct hand_request *hand, int32_t dp, int32_t pp, const char *knobs, int32_t n,
-                    const int32_t *tokens, struct plan *plan)
+/* Plan for samples of these tokens, which end with a 0. */
+static void plan_of(struct hand_request *hand, int32_t dp, int32_t pp, const char *knobs, const int32_t *tokens,
+                    struct plan *plan)
 {
+    int32_t n = 0;
+    while (tokens[n] > 0)
+        n++;
     hand_request_real(hand, dp, pp, 4096);
     hand_batch(hand, n, tokens);
     hand_planned(hand, &system_distca, knobs, plan);
@@ -50,7 +54,7 @@ TEST(distca__moves_the_outer_tokens_of_a_long_sample)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 2, 1, "", 5, (int32_t[]){1024, 1024, 4096, 1024, 1024}, &plan);
+    plan_of(&hand, 2, 1, "", (int32_t[]){1024, 1024, 4096, 1024, 1024, 0}, &plan);
     CHECK_EQUAL(plan.phases->n_attentions, 2);
     CHECK_TEXT(blocks_text(&plan, 0), "0.0>0.0 0 2:768-3328, 0.0>1.0 4096 2:0-768 2:3328-4096, 1.0>1.0 0 0:0-1024 "
                                       "1:0-1024 3:0-1024 4:0-1024");
@@ -68,7 +72,7 @@ TEST(distca__cuts_a_sample_over_replicas_from_both_ends)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 2, 1, "single_stream: true", 1, (int32_t[]){4096}, &plan);
+    plan_of(&hand, 2, 1, "single_stream: true", (int32_t[]){4096, 0}, &plan);
     CHECK_TEXT(blocks_text(&plan, 0),
                "0.0>0.0 0 0:0-1024 0:3072-4096, 1.0>0.0 2048, 0.0>1.0 1024, 1.0>1.0 0 0:1024-3072");
     CHECK_TRUE(plan.phases->attentions[0].beside == BESIDE_NOTHING);
@@ -82,7 +86,7 @@ TEST(distca__lets_idle_stages_serve)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 1, 2, "micro_batches: 2", 2, (int32_t[]){4096, 4096}, &plan);
+    plan_of(&hand, 1, 2, "micro_batches: 2", (int32_t[]){4096, 4096, 0}, &plan);
     CHECK_TEXT(blocks_text(&plan, 0), "0.0>0.0 0 0:1024-3072, 0.0>0.1 4096 0:0-1024 0:3072-4096");
     CHECK_EQUAL(plan.phases->blocks[1].to.micro_batch, -1);
     CHECK_TEXT(blocks_text(&plan, 1), "0.0>0.0 0 1:0-4096, 0.1>0.1 0 0:0-4096");
@@ -122,7 +126,7 @@ TEST(distca__keeps_attention_inside_a_pool)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 4, 1, "pool: 2", 9, (int32_t[]){4096, 1024, 1024, 1024, 1024, 2048, 2048, 2048, 2048}, &plan);
+    plan_of(&hand, 4, 1, "pool: 2", (int32_t[]){4096, 1024, 1024, 1024, 1024, 2048, 2048, 2048, 2048, 0}, &plan);
     CHECK_TRUE(plan.phases->n_attentions >= 4);
     for (int32_t i = 0; i < plan.phases->n_blocks; i++)
         CHECK_EQUAL(plan.phases->blocks[i].from.pipeline / 2, plan.phases->blocks[i].to.pipeline / 2);
@@ -148,7 +152,7 @@ TEST(distca__hides_messages_under_linear_layers)
         struct hand_request hand;
         struct plan plan;
         struct timeline timeline = {0};
-        plan_of(&hand, 2, 1, single ? "single_stream: true" : "", 5, (int32_t[]){1024, 1024, 4096, 1024, 1024}, &plan);
+        plan_of(&hand, 2, 1, single ? "single_stream: true" : "", (int32_t[]){1024, 1024, 4096, 1024, 1024, 0}, &plan);
         struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
         double linear_s = longest_s(&dag, DAG_COMPUTE), attention_s = longest_s(&dag, DAG_ATTENTION), sum_s = 0,
                end_s = 0, longest = longest_s(&dag, DAG_SEND);
@@ -173,7 +177,7 @@ TEST(traffic__counts_blocks_by_queries_and_keys)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 2, 1, "", 5, (int32_t[]){1024, 1024, 4096, 1024, 1024}, &plan);
+    plan_of(&hand, 2, 1, "", (int32_t[]){1024, 1024, 4096, 1024, 1024, 0}, &plan);
     struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
     double t = 1536, s = 4096, keys = 4 * 64 * s;
     double forward = 2 * 64 * t + keys + (2 * 64 + 4 * 4) * t, backward = (4 * 64 + 8 * 4) * t + 2 * keys + 2 * 64 * t;
@@ -192,7 +196,7 @@ TEST(distca__takes_as_long_in_both_engines)
     for (int i = 0; i < 3; i++) {
         struct hand_request hand;
         struct plan plan;
-        plan_of(&hand, 2, 1 + i, knobs[i], 5, (int32_t[]){1024, 1024, 4096, 3000, 1024}, &plan);
+        plan_of(&hand, 2, 1 + i, knobs[i], (int32_t[]){1024, 1024, 4096, 3000, 1024, 0}, &plan);
         hand.setting.platform = &platform;
         struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
         hand_engines_agree(&dag, &platform);
@@ -207,7 +211,7 @@ TEST(distca__serves_at_the_speed_of_the_server)
 {
     struct hand_request hand;
     struct plan plan;
-    plan_of(&hand, 1, 2, "micro_batches: 2", 2, (int32_t[]){4096, 4096}, &plan);
+    plan_of(&hand, 1, 2, "micro_batches: 2", (int32_t[]){4096, 4096, 0}, &plan);
     struct cost_setting setting = hand.setting;
     struct fault fault = {.kind = FAULT_GPU, .gpus = {.n = 1, .at = {1}}, .factor = 2};
     struct faults faults = faults_of(&fault, 1, setting.platform);
@@ -232,7 +236,7 @@ TEST(distca__holds_buffers_of_served_pieces)
     struct plan plan;
     struct timeline timeline = {0};
     struct memory memory, quick;
-    plan_of(&hand, 2, 2, "micro_batches: 2", 4, (int32_t[]){4096, 1024, 3000, 512}, &plan);
+    plan_of(&hand, 2, 2, "micro_batches: 2", (int32_t[]){4096, 1024, 3000, 512, 0}, &plan);
     struct dag dag = hand_built(&plan, &hand.setting, (struct dag_options){0});
     critical_path(&dag, &timeline);
     memory_of(&plan, &dag, &timeline, &hand.setting, true, &memory);
@@ -268,7 +272,7 @@ TEST(distca__takes_as_long_with_every_tensor_rank)
     for (int single = 0; single < 2; single++) {
         struct hand_request hand;
         struct plan plan;
-        plan_of(&hand, 2, 2, single ? "single_stream: true" : "", 3, (int32_t[]){4096, 1024, 3000}, &plan);
+        plan_of(&hand, 2, 2, single ? "single_stream: true" : "", (int32_t[]){4096, 1024, 3000, 0}, &plan);
         hand.setting.tp_overlap = SCENARIO_EXPOSED;
         for (int32_t i = 0; i < 2; i++) {
             struct plan_layout *layout = &plan.phases->pipelines[i].layout;
@@ -289,7 +293,7 @@ TEST(plan_check__wants_each_query_placed_once)
     struct hand_request hand;
     struct plan plan;
     struct error err = {0};
-    plan_of(&hand, 2, 1, "", 5, (int32_t[]){1024, 1024, 4096, 1024, 1024}, &plan);
+    plan_of(&hand, 2, 1, "", (int32_t[]){1024, 1024, 4096, 1024, 1024, 0}, &plan);
     struct slice *slice = plan.phases->block_slices, whole = *slice;
     slice->begin += 1;
     CHECK_TRUE(!plan_check(&plan, 5, hand.batch.tokens, &err));

@@ -260,21 +260,28 @@ static int32_t first_alike(const struct cost_setting *setting, const struct plan
 }
 
 /* Return the seconds of all blocks of a place that come from stages with the layers of `stage`, in one packed kernel a
- * layer. alike: first_alike of each stage; slices: room for them. */
+ * layer. alike: first_alike of each stage. */
 static double packed_s(const struct plan_phase *phase, const struct plan_attention *attention, struct plan_place place,
-                       const struct cost_setting *setting, int32_t stage, const int32_t *alike, struct slice *slices)
+                       const struct cost_setting *setting, int32_t stage, const int32_t *alike)
 {
     struct cost_setting stage_setting = dag_setting(setting, &phase->pipelines[place.pipeline].layout, stage);
-    struct cost_micro_batch packed = {.slices = slices, .context = 1};
+    struct slice *slices = NULL;
+    size_t room = 0;
+    struct cost_micro_batch packed = {.context = 1};
     for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
         const struct plan_block *block = &phase->blocks[i];
         if (!plan_same_place(block->to, place) || alike[block->from.stage] != stage)
             continue;
-        for (int32_t k = 0; k < block->n_slices; k++)
+        for (int32_t k = 0; k < block->n_slices; k++) {
+            slices = check_grow(slices, (size_t)packed.n_slices, &room, sizeof *slices);
             slices[packed.n_slices++] = phase->block_slices[block->first_slice + k];
+        }
         packed.recompute = micro_batch_of(phase, attention->pass, block).recompute;
     }
-    return packed.n_slices > 0 ? cost_blocks_s(&stage_setting, attention->pass, &packed) : 0;
+    packed.slices = slices;
+    double seconds = packed.n_slices > 0 ? cost_blocks_s(&stage_setting, attention->pass, &packed) : 0;
+    free(slices);
+    return seconds;
 }
 
 /* Return the seconds of all attention of a micro-batch on a rank of its own. */
@@ -291,28 +298,22 @@ double dag_blocks_s(const struct plan_phase *phase, const struct plan_attention 
                     const struct cost_setting *setting)
 {
     double rest = 1, sum_s = 0;
-    int32_t n_slices = 0;
     bool whole = false;
     for (int32_t i = attention->first_block; i < attention->first_block + attention->n_blocks; i++) {
         const struct plan_block *block = &phase->blocks[i];
         whole = whole || block->share > 0;
         rest -= plan_same_place(block->from, place) ? block->share : 0;
-        if (!plan_same_place(block->to, place))
-            continue;
-        n_slices += block->n_slices;
-        if (block->share > 0)
+        if (block->share > 0 && plan_same_place(block->to, place))
             sum_s += block->share * whole_s(phase, attention->pass, block->from, setting);
     }
     if (whole)
         return sum_s + fmax(0, rest) * whole_s(phase, attention->pass, place, setting);
     const struct plan_layout *layout = &phase->pipelines[place.pipeline].layout;
-    struct slice *slices = check_malloc((size_t)n_slices * sizeof *slices);
     int32_t *alike = check_malloc((size_t)layout->stages * sizeof *alike);
     for (int32_t stage = 0; stage < layout->stages; stage++)
         alike[stage] = first_alike(setting, layout, stage);
     for (int32_t stage = 0; stage < layout->stages; stage++)
-        sum_s += alike[stage] == stage ? packed_s(phase, attention, place, setting, stage, alike, slices) : 0;
-    free(slices);
+        sum_s += alike[stage] == stage ? packed_s(phase, attention, place, setting, stage, alike) : 0;
     free(alike);
     return sum_s;
 }
