@@ -148,7 +148,7 @@ REASONS = {
         (lambda g: holds(lambda a, b: min(a, b) > 1.33, g("dynamic-cp-plan", "megatron-dynamic-cp"),
                          g("dynamic-cp-plan", "megatron-dynamic-cp", "baseline, CP8")) and
          holds(lambda a: a < 1.48, g("dynamic-cp", "megatron-dynamic-cp")),
-         "What the baseline may use decides: over a context degree that holds the whole context or half of it "
+         "The plans of the baseline decide: over a context degree that holds the whole context or half of it "
          "(`dynamic-cp-plan.yaml`) the gain is about as printed, or more; over best-fit's fastest plan it is less."),
         (lambda g: holds(lambda a: a < 1, g("dynamic-cp", "megatron-dynamic-cp", context=64 * KI)),
          "At 64Ki it is slower than best-fit's fastest plan."),
@@ -161,7 +161,7 @@ REASONS = {
          "Users choose how many tokens a rank takes. They must be few: else few ranks are left for all short samples.")),
     "bytescale": (
         (bytescale_baselines,
-         "What the baseline may use decides (`bytescale-baseline.yaml`): at 2Mi, GitHub, the gain over a context degree of "
+         "The plans of the baseline decide (`bytescale-baseline.yaml`): at 2Mi, GitHub, the gain over a context degree of "
          "128 (16Ki tokens of the longest sample a rank) is above the printed one, over 64 below it, and over 32, which the "
          "search finds, lower still."),
         (lambda g: holds(lambda a: a < 1.1, g("bytescale", "bytescale", lengths="byted-like", global_batch=16384)),
@@ -209,9 +209,9 @@ REASONS = {
          "replica with the longest documents, or gathers keys and values for many ranks."),
         (lambda g: holds(lambda a: a < 1.13, g("distca", "distca", lengths="wlb-llm", length_scale=1, context=512 * KI)),
          "How the paper makes documents of 256Ki and 512Ki of WLB-LLM's lengths is not known to us. With the lengths as measured, "
-         "up to 122Ki, larger windows let the baseline balance itself, and the gain is 5 to 7%."),
-        (lambda g: holds(lambda a, b: 0.10 < 1 - a / b < 0.33, g("distca", "distca, single stream"), g("distca", "distca")),
-         "Without nano-batches in turn DistCA is 14 to 32% slower here, and 10 to 17% in the paper. Transfers do not share links "
+         "up to 122Ki, larger windows let the baseline balance itself, and the gain is about 6%."),
+        (lambda g: holds(lambda a, b: 0.10 < 1 - a / b < 0.33, g("distca", "single stream"), g("distca", "distca")),
+         "Without nano-batches in turn DistCA is 13 to 32% slower here, and 10 to 17% in the paper. Transfers do not share links "
          "here, and a server receives all keys of a piece at once."),
         (ALWAYS, "Only Llama-3 8B is run; the paper's 34B is not among our models.")),
     "dynapipe": (
