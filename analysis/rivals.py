@@ -270,7 +270,7 @@ and memory: geometric means).
 - **Sent**: payload of all GPUs in an iteration, hidden or not; in brackets its two largest purposes.
 - **Exposed**: share of all GPUs' time in collectives that nothing hides. Sends between stages count as bubbles.
 - **DCP**: mean by which DCP (arXiv:2510.10620), which places attention freely, could make the system faster at most. Its
-  bound has attention of context groups in perfect balance and their communication free ([DCP's bound](model.md#dcps-bound)).
+  bound has attention of context groups in perfect balance and their communication free ([DCP's bound](model/costs.md#dcps-bound)).
 - **DP ranks, units**: imbalance, the largest over the mean of seconds of passes: of the ranks of pipelines side by
   side, and of a pipeline's units on its first stage. Pipelines of one unit do not count."""
 

@@ -92,7 +92,7 @@ def sweep_of(sizes):
 
 
 def price_of(point):
-    """Compute days, money and energy of a point of the sweep by the formulas of docs/model.md."""
+    """Compute days, money and energy of a point of the sweep by the formulas of docs/model/systems.md."""
     offer = next(offer for offer, device in DEVICES.items() if device == point["device"])
     nodes, gpus = int(point["platform.nodes"]), int(point["gpus"])
     rates = yaml.safe_load((MODEL / "reliability" / "llama3.yaml").read_text())["failures"]

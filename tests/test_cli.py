@@ -288,7 +288,7 @@ class Calibrate(unittest.TestCase):
         done = run("calibrate", kernels, "--device", own, "--output", SCRATCH / "left.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr, f"{kernels}: 3 of the device's 13 rows of split calib are in no curve: L1-L2 L5; rows "
-                                      "that count: docs/model.md, Calibrate\n")
+                                      "that count: docs/model/measurements.md, Calibrate\n")
         self.assertIn("memory.norm                copied from h100-sxm: 1 of at least 2 rows\n", done.stdout)
         self.assertRegex(done.stdout, r"\ngemm  .*, scaled from h100-sxm\n")
         self.assertIn("  gemm:\n    scaled_from: h100-sxm\n", (SCRATCH / "left.yaml").read_text())
@@ -304,7 +304,7 @@ class Calibrate(unittest.TestCase):
         self.assertIn("m_min: 1024\n", (SCRATCH / "left.yaml").read_text())
 
     def test_shipped_rows_give_the_shipped_devices(self):
-        """The rows in model/validation give each device's file, byte for byte. docs/model.md has the command. Blackwell has
+        """The rows in model/validation give each device's file, byte for byte. docs/model/measurements.md has the command. Blackwell has
         files of its own."""
         rows = SOURCE / "model" / "validation"
         training = ",".join(str(rows / name) for name in ("training_h100.csv", "training_a100.csv", "layers.csv"))

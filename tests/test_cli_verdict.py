@@ -335,7 +335,7 @@ class Range(unittest.TestCase):
         pairs = subprocess.run([script, "--fp8"], input=report, capture_output=True, text=True, check=True).stdout
         self.assertGreater(len(pairs.splitlines()), 2)
         for line in pairs.splitlines():
-            self.assertIn(f"\n  {line}\n", (SOURCE / "docs/model.md").read_text())
+            self.assertIn(f"\n  {line}\n", (SOURCE / "docs/model/errors.md").read_text())
         far = RANGE.distances(RANGE.sources_of(json.loads(report), RANGE.DENSE, "public.csv"))
         within = [sum(abs(distance) < limit for distance in far) / len(far) for limit in (RANGE.P95, 1)]
         self.assertTrue(0.85 <= within[0] <= 0.95, within)

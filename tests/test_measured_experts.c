@@ -152,7 +152,7 @@ TEST(gemms_of_experts__take_as_long_as_measured)
     measured_free(&rows);
 }
 
-/** Rows of dispatch.csv that do not fit. docs/model.md lists them at the end of Experts. */
+/** Rows of dispatch.csv that do not fit. docs/model/costs.md lists them at the end of Experts. */
 static const struct {
     const char *kind, *column, *text;
 } left_out[] = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This script prints model/validated_range.yaml: the range of the measured training runs that `slimsim validate`
 compares by their throughput. With the predictions of these runs and of public.csv it prints model/model_error.yaml: how
-far predictions are off, from errors by source (docs/model.md, "How sure", has the steps). Runs in fp8, those with
+far predictions are off, from errors by source (docs/model/errors.md, "How sure", has the steps). Runs in fp8, those with
 experts, those with experts in fp8, and those on Blackwell without and with experts are apart in both.
 
     slimsim validate --json | range.py > model/validated_range.yaml
@@ -31,8 +31,8 @@ NAMES = ("bias", "between", "within", "deviation")
 P95 = statistics.NormalDist().inv_cdf(0.95)
 ERRORS_HEAD = """\
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. docs/model.md, "How sure", has
-# the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
+# Errors of predictions, predicted / measured - 1, by model/validation/range.py --errors. docs/model/errors.md, "How sure",
+# has the steps. held: shares of the rows within p5 to p95, and within one deviation, with their own source left out.
 source: >-
   throughput of the runs of model/validation/training_a100.csv, training_h100.csv and public.csv of trust A and A-,
   without the calibration rows, as `slimsim validate` predicts it. varying: the same of the runs of varying.csv, of any

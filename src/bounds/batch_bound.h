@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
  * This module bounds the seconds that the passes of any plan for a batch take at least. Systems name its functions as
- * their lower_bound_s (system/system.h). docs/model.md, "Lower bounds" proves them.
+ * their lower_bound_s (system/system.h). docs/model/simulation.md, "Lower bounds" proves them.
  *
  * A bound counts the last stage, which has the head. A stage is all chunks of a rank. The seconds of a pass are:
  *

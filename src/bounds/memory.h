@@ -59,7 +59,8 @@ struct memory {
 };
 
 /**
- * Compute the memory of all ranks. Times may be either engine's. docs/model.md, "Memory over time" has the details.
+ * Compute the memory of all ranks. Times may be either engine's. docs/model/memory.md, "Memory over time" has the
+ * details.
  *
  * 1. Tokens of a micro-batch with CP count 1/context on each rank. Only blocks of states are rounded
  * (cost_state_block_bytes). Reserved memory that the allocator does not use is not counted.

@@ -148,7 +148,7 @@ static bool check_columns(const struct measured *file, const char *one, const ch
                                                                                             : NULL;
     return lacks == NULL || error_set(err,
                                       "%s: it has no column '%s', so it is no table of measured %s; its columns: "
-                                      "docs/model.md, Calibrate",
+                                      "docs/model/measurements.md, Calibrate",
                                       file->path, lacks, what);
 }
 
@@ -199,11 +199,10 @@ static void report_unused_rows(const struct calibration_rows *rows)
 {
     enum { SHOWN = 160 };
     if (rows->n_left > 0)
-        fprintf(
-            stderr,
-            "%s: %d of the device's %d rows of split calib are in no curve: %.*s%s; rows that count: docs/model.md, "
-            "Calibrate\n",
-            rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
+        fprintf(stderr,
+                "%s: %d of the device's %d rows of split calib are in no curve: %.*s%s; rows that count: "
+                "docs/model/measurements.md, Calibrate\n",
+                rows->file->path, rows->n_left, rows->n, SHOWN, rows->left, strlen(rows->left) > SHOWN ? "..." : "");
 }
 
 /** A device that names its rows must have some. If it names none, all its curves are those of `like`. */

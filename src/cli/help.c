@@ -85,18 +85,18 @@ static bool add_page(struct topics *all, const char *folder, const char *name, s
     return ok;
 }
 
-/** Add each page of docs/howto. */
-static bool add_howto(struct topics *all, struct error *err)
+/** Add each page of docs/FOLDER. */
+static bool add_folder(struct topics *all, const char *folder, struct error *err)
 {
     size_t n;
-    char *folder = check_asprintf("%s/docs/howto", scenario_data_dir()), **names = library_list(folder, ".md", &n);
-    bool ok = names != NULL || error_set(err, "%s: cannot read this folder: %s", folder, strerror(errno));
+    char *path = check_asprintf("%s/docs/%s", scenario_data_dir(), folder), **names = library_list(path, ".md", &n);
+    bool ok = names != NULL || error_set(err, "%s: cannot read this folder: %s", path, strerror(errno));
     for (size_t i = 0; names != NULL && i < n; i++) {
-        ok = ok && add_page(all, "howto/", names[i], err);
+        ok = ok && add_page(all, folder, names[i], err);
         free(names[i]);
     }
     free(names);
-    free(folder);
+    free(path);
     return ok;
 }
 
@@ -173,9 +173,9 @@ int command_help(int argc, char **argv)
             char *program = check_asprintf("slimsim %s", name), option[] = "--help";
             return commands[i].run(2, (char *[]){program, option, NULL}); /* argp prints and ends the program */
         }
-    bool ok = add_page(&all, "", "start", &err) && add_howto(&all, &err) && add_sections(&all, &err) &&
+    bool ok = add_page(&all, "", "start", &err) && add_folder(&all, "howto/", &err) && add_sections(&all, &err) &&
               add_page(&all, "", "packages", &err) && add_page(&all, "", "python", &err) &&
-              add_page(&all, "", "model", &err);
+              add_page(&all, "", "model", &err) && add_folder(&all, "model/", &err);
     int status = !ok ? command_fail(&err) : name != NULL ? print_topic(&all, name) : EXIT_SUCCESS;
     if (ok && name == NULL)
         list_topics(&all);

@@ -248,7 +248,7 @@ void validation_print_kinds(const struct validate *validate)
     document_free(&errors);
     text_table_print(&table, stdout, 0);
     puts("tokens/s/GPU: settings of trust A and A-, unless a line says any; held: runs inside p5 to p95 of the\n"
-         "  errors of other sources (docs/model.md, \"How sure\"); -v adds frameworks, GPUs and trust B");
+         "  errors of other sources (docs/model/errors.md, \"How sure\"); -v adds frameworks, GPUs and trust B");
     print_gains(validate);
     print_fits(validate, n_calibration, n_skipped);
 }

@@ -17,7 +17,7 @@
  *    not recompute keep all.
  * 4. Unfused attention keeps cost_scores_bytes, too.
  *
- * docs/model.md, Activations and working memory, has the table of terms and the sources.
+ * docs/model/memory.md, Activations and working memory, has the table of terms and the sources.
  */
 double cost_activation_bytes(const struct cost_setting *setting, enum recompute recompute, bool sliced);
 
@@ -41,7 +41,7 @@ double cost_copied_kv_bytes(const struct cost_setting *setting, enum recompute r
 double cost_kv_gradient_bytes(const struct cost_setting *setting);
 
 /** Return the bytes that a layer's first norm works on and keeps in its backward, over TP with sequence parallelism
- * [bytes]. It is 8h a token, for single operations (eager Llamas) 28h. docs/model.md, Activations and working
+ * [bytes]. It is 8h a token, for single operations (eager Llamas) 28h. docs/model/memory.md, Activations and working
  * memory, lists the tensors. */
 double cost_norm_backward_bytes(const struct cost_setting *setting, double tokens);
 
@@ -89,7 +89,7 @@ double cost_gathered_kv_bytes(const struct cost_setting *setting, enum pass pass
  *   inputs     4h (both norms' outputs, over TP with sequence parallelism) + 2o/TP (attention) + 2f/TP (activation)
  *   gradients  2(q + 2k)/TP (QKV) + 2h (projection) + 4f/TP (up; GELU 2f) + 2h (down)
  *
- * docs/model.md, Activations and working memory, compares it with Qi et al. 2023.
+ * docs/model/memory.md, Activations and working memory, compares it with Qi et al. 2023.
  */
 double cost_weight_bytes(const struct cost_setting *setting);
 

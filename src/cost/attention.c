@@ -258,7 +258,7 @@ struct ring_bytes {
     double q, o, k;
 };
 
-/** Copies and sums of a ring, for each other block and once (docs/model.md, Attention kernels). */
+/** Copies and sums of a ring, for each other block and once (docs/model/costs.md, Attention kernels). */
 struct ring_moves {
     struct ring_bytes each;
     double n_each;

@@ -43,7 +43,7 @@ static inline double attention_twice_keys(int64_t window, int64_t begin, int64_t
  * 8. SLICE_PLACED takes 1/c of the time on one rank alone.
  * 9. With balanced_context each of c ranks takes 1/c of the time on one rank alone, but never longer than otherwise.
  *
- * docs/model.md, Attention kernels, has derivations, bytes and sources.
+ * docs/model/costs.md, Attention kernels, has derivations, bytes and sources.
  */
 void attention_add_kernels(const struct cost_setting *setting, int32_t kind, enum pass pass,
                            const struct cost_micro_batch *micro_batch, struct cost_kernels *kernels);

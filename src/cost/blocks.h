@@ -27,8 +27,8 @@ struct cost_block {
  * 1. With share > 0, S is this share of the keys that the slices see. Without a window they are the sum of their ends.
  * 2. With share 0, S is `keys`. It does not depend on windows.
  * 3. A backward that computes attention again sends the forward's bytes again in these layers.
- * 4. Layers take turns, so one layer's messages are held at a time. docs/model.md, Activations and working memory, says
- *    what each rank holds.
+ * 4. Layers take turns, so one layer's messages are held at a time. docs/model/memory.md, Activations and working
+ * memory, says what each rank holds.
  *
  * Source: SlimPipe (arXiv:2504.14519); DistCA (arXiv:2510.18121), which counts no log-sum-exp.
  */

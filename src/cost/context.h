@@ -33,7 +33,7 @@
  *
  * 11. With balanced_context a rank sends nothing (simulate/context_bound.h), nor with SLICE_PLACED (cost/blocks.h).
  *
- * docs/model.md, Context-parallel traffic, has the sources.
+ * docs/model/costs.md, Context-parallel traffic, has the sources.
  */
 void context_of_layers(const struct cost_setting *setting, const struct cost_run *run, enum pass pass,
                        const struct cost_micro_batch *micro_batch, struct cost_pass *cost);

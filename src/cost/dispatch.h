@@ -29,7 +29,7 @@ struct cost_dispatch {
  * 5. If several TP ranks split each expert (etp), they gather each other's tokens there, and reduce-scatter results.
  * 6. A layer without experts, or n = 1 and etp = 1, costs nothing.
  *
- * Source: docs/model.md, Experts.
+ * Source: docs/model/costs.md, Experts.
  */
 struct cost_dispatch cost_dispatch_of(const struct cost_setting *setting, int32_t kind, double tokens,
                                       enum cost_way way);

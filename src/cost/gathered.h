@@ -56,7 +56,7 @@ struct cost_work {
  * 6. With one layer there is none behind it. Layers of MTP count as others do.
  * 7. With several kinds of layers the one with most parameters counts.
  *
- * docs/model.md, Whole tensors under sharding, has the table of moments, the order of events and the sources.
+ * docs/model/memory.md, Whole tensors under sharding, has the table of moments, the order of events and the sources.
  */
 void cost_moments_of(const struct cost_setting *setting, const struct cost_work *work, double bytes[COST_N_MOMENTS]);
 
@@ -73,7 +73,7 @@ enum cost_forward_moment { COST_FORWARD_HEAD, COST_FORWARD_LOSS, COST_FORWARD_LA
  * 4. FSDP1 frees a layer's weights behind its forward. FSDP2 has a layer's weights and the buffer that they were
  *    gathered in. The last buffer stays until the model's forward is over.
  *
- * docs/model.md, Whole tensors under sharding, has the table of moments and the sources.
+ * docs/model/memory.md, Whole tensors under sharding, has the table of moments and the sources.
  */
 void cost_forward_moments_of(const struct cost_setting *setting, const struct cost_work *work,
                              double bytes[COST_N_FORWARD_MOMENTS]);

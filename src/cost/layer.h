@@ -80,7 +80,8 @@ struct layer {
  *    repeats the whole block, as Megatron-LM does. mlp leaves out a GEMM whose output no backward needs.
  * 15. `recompute: mla-up-proj` drops queries, keys and values of latent attention. The compressed columns stay.
  *
- * docs/model.md has bytes, derivations and sources: Layer passes, Eager operations, Activations and working memory.
+ * docs/model/costs.md has bytes, derivations and sources (Layer passes, Eager operations), and docs/model/memory.md
+ * those of activations.
  */
 void layer_of(const struct cost_setting *setting, int32_t kind, struct layer *layer);
 

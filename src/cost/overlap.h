@@ -26,7 +26,7 @@ struct overlap_kernels {
  * 4. GEMMs have the share p of the time. Then the loss is 1 - 1/(p ceil(S/(S - c)) + (1 - p) S/(S - c)). Without
  *    persistent GEMMs it is c/S.
  *
- * docs/model.md, Collectives beside kernels, has the reasons, the sources and what is left out.
+ * docs/model/costs.md, Collectives beside kernels, has the reasons, the sources and what is left out.
  */
 double overlap_loss(const struct device *device, enum overlap_extent extent, struct overlap_kernels kernels);
 
@@ -46,7 +46,7 @@ double overlap_beside_s(const struct device *device, enum overlap_extent extent,
  *     (TP - 1) max(G, X) + G,   G: GEMM of T/TP x n x k,  X: T/TP x k x 2 bytes from GPU to GPU
  *
  * Source: Transformer Engine's "ring_exchange" (transformer_engine/pytorch/module/base.py: one multiprocessor, copy
- * engines). docs/model.md, Collectives beside kernels, says what chunks leave out.
+ * engines). docs/model/costs.md, Collectives beside kernels, says what chunks leave out.
  */
 double overlap_gather_gemm_s(const struct cost_setting *setting, struct cost_gemm gemm);
 
@@ -83,10 +83,10 @@ struct overlap_tensor {
  *    there is one of the input gradient of each column-split GEMM. With bulk or chunked it runs beside the GEMM of the
  *    weight gradient.
  * 8. Beside the collectives of bulk GEMMs lose c/S, persistent or not. The loss of persistent ones there is open
- *    (docs/model.md, What is not modelled).
+ *    (docs/model/errors.md, What is not modelled).
  * 9. The seconds of chunks include the loss of smaller GEMMs, so chunked may be slower than bulk.
  *
- * docs/model.md, Collectives beside kernels, has the sources.
+ * docs/model/costs.md, Collectives beside kernels, has the sources.
  */
 struct overlap_tensor overlap_tensor_layer(const struct cost_setting *setting, const struct layer *layer,
                                            enum pass pass, double tokens);
@@ -113,7 +113,7 @@ struct overlap_tensor overlap_tensor_head(const struct cost_setting *setting, co
  * 3. Without sequence parallelism it is an all-reduce forward and nothing backward. Learned positions, which are added
  *    to the whole tensor, also need an all-reduce forward.
  *
- * docs/model.md, Collectives beside kernels, has the sources.
+ * docs/model/costs.md, Collectives beside kernels, has the sources.
  */
 struct overlap_tensor overlap_tensor_embedding(const struct cost_setting *setting, enum pass pass, double tokens);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file computes the cost of passes of layers, head and embedding. docs/model.md, Cost formulas, explains the
- * symbols: h, f, q, k, n, V, T, c and [a, b). T are the tokens of one CP rank. */
+/** This file computes the cost of passes of layers, head and embedding. docs/model/costs.md, Cost formulas, explains
+ * the symbols: h, f, q, k, n, V, T, c and [a, b). T are the tokens of one CP rank. */
 #ifndef SLIMSIM_COST_PASS_H
 #define SLIMSIM_COST_PASS_H
 
@@ -27,7 +27,7 @@
  * PASS_BACKWARD, including what it repeats.
  * 11. zero2 and zero3 add collectives to every pass (cost/shards.h). A rank does not wait in them for a slower one.
  *
- * docs/model.md, Layer passes, has the shapes, bytes and derivations.
+ * docs/model/costs.md, Layer passes, has the shapes, bytes and derivations.
  */
 struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass,
                               const struct cost_micro_batch *micro_batch);
@@ -44,7 +44,7 @@ struct cost_pass cost_of_pass(const struct cost_setting *setting, enum pass pass
  * 5. zero2 and zero3 have one stage, which is also the first. Embedding, last norm and head are FSDP's root.
  *    zero3 gathers it before the forward and reduce-scatters it at the end of the backward. Both are exposed.
  *
- * docs/model.md, Head, loss and embedding, has the derivations.
+ * docs/model/costs.md, Head, loss and embedding, has the derivations.
  */
 struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass,
                               const struct cost_micro_batch *micro_batch);
@@ -58,7 +58,7 @@ struct cost_pass cost_of_head(const struct cost_setting *setting, enum pass pass
  * does.
  * 4. cost/overlap.h has TP's collective of the output. cost_of_head has what zero2 and zero3 gather and reduce.
  *
- * docs/model.md, Head, loss and embedding, has the bytes and their sources.
+ * docs/model/costs.md, Head, loss and embedding, has the bytes and their sources.
  */
 struct cost_pass cost_of_embedding(const struct cost_setting *setting, enum pass pass,
                                    const struct cost_micro_batch *micro_batch);

@@ -33,7 +33,7 @@
  * 11. On demand (cost_shards_on_demand) a rank reads and sends by itself. Its NIC carries on_demand_slowdown times the
  *    bytes of a ring, because no neighbour passes on what it has read.
  *
- * docs/model.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
+ * docs/model/memory.md, Sharded parameters and gradients, has the bytes of copies, what is left out, and the sources.
  */
 void shards_of_layers(const struct cost_setting *setting, bool first, enum pass pass, struct cost_pass *cost);
 

@@ -95,7 +95,8 @@ double cost_gradient_copy_bytes(const struct cost_setting *setting, double param
  *
  * With none and zero1 `gradient_accumulation: fp32-copy` adds 2, the gradient beside its sum.
  * The share `optimizer_offload` of a, and of zero2's g, is on the host (cost_host_state_bytes).
- * cost/gathered.h has the tensors that are whole for a while. docs/model.md, States and optimizer, has the sources.
+ * cost/gathered.h has the tensors that are whole for a while. docs/model/memory.md, States and optimizer, has the
+ * sources.
  */
 double cost_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
@@ -150,7 +151,7 @@ double cost_gathered_parameter_bytes(const struct cost_setting *setting, double 
 double cost_gradient_state_bytes(const struct cost_setting *setting, double parameters, int32_t shards);
 
 /** Return what PyTorch's allocator counts as allocated for a tensor [bytes]. From 10 MiB on the size is rounded up
- * to a multiple of 2 MiB if this adds 1 MiB or less. docs/model.md, States and optimizer, has the rule and its
+ * to a multiple of 2 MiB if this adds 1 MiB or less. docs/model/memory.md, States and optimizer, has the rule and its
  * source. */
 double cost_block_bytes(double bytes);
 
@@ -178,7 +179,7 @@ double cost_state_block_bytes(const struct cost_setting *setting, bool first, bo
  *    counts the conversion of the reduced gradient and 3 of it, as FSDP2's passes do with one stage (cost/shards.h).
  * 5. The host has the share optimizer_offload of the kernels of Adam.
  *
- * docs/model.md, States and optimizer, has each term and its source.
+ * docs/model/memory.md, States and optimizer, has each term and its source.
  */
 double cost_optimizer_s(const struct cost_setting *setting, double parameters, int32_t shards);
 

@@ -16,8 +16,8 @@
  *  8. The end, for each stage and tensor rank: reduce-scatter of gradients, SYNC of all stages (gradient norm),
  *     OPTIMIZER, all-gather of parameters.
  *
- * More is in docs/model.md, "The task graph": rings and rails, split backwards, attention by blocks, offload,
- * dp_overlap, sharding and faults.
+ * More is in docs/model/simulation.md, "The task graph": rings and rails, split backwards, attention by blocks,
+ * offload, dp_overlap, sharding and faults.
  */
 #ifndef SLIMSIM_DAG_DAG_H
 #define SLIMSIM_DAG_DAG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file computes the costs of passes and links with faults (docs/model.md, "The task graph"), and of replayed
- * passes. */
+/* This file computes the costs of passes and links with faults (docs/model/simulation.md, "The task graph"), and of
+ * replayed passes. */
 #include "dag/builder.h"
 
 #include <math.h>

@@ -57,7 +57,8 @@ static double step_s(const struct builder *builder, const struct builder_pipe *p
 
 /*
  * Return how much of the collectives of a rank's chunks, chunk_s each, its passes do not hide. Passes lose the share
- * `loss` of the time of collectives beside them (docs/model.md, "The task graph"). -1: the rank has no passes.
+ * `loss` of the time of collectives beside them (docs/model/simulation.md, "The task graph"). -1: the rank has no
+ * passes.
  */
 static double unhidden_s(const struct builder *builder, int32_t dag_rank, enum pass pass, double chunk_s, double loss)
 {

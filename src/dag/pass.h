@@ -85,7 +85,7 @@ void pass_open_blocks(struct pass_work *work, int32_t first);
 
 /**
  * Append the attention of participants of one tensor index, which begin with `first`, and its messages: a ring or
- * gather of context parallelism, or the blocks of the plan (docs/model.md, "The task graph").
+ * gather of context parallelism, or the blocks of the plan (docs/model/simulation.md, "The task graph").
  */
 void pass_attend(struct pass_work *work, int32_t first);
 

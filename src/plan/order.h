@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This file builds orders of steps for any training system. docs/model.md, Proofs about step orders, has the
- * proofs. */
+/** This file builds orders of steps for any training system. docs/model/simulation.md, Proofs about step orders, has
+ * the proofs. */
 #ifndef SLIMSIM_PLAN_ORDER_H
 #define SLIMSIM_PLAN_ORDER_H
 

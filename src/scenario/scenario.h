@@ -39,7 +39,7 @@ enum scenario_graphs { SCENARIO_GRAPH_NONE, SCENARIO_GRAPH_LAYER, SCENARIO_GRAPH
 /** SwiGLU as one kernel, or silu and then the product. The separate form also keeps silu(x). In place, one kernel's
  * backward writes both gradients over what it kept. */
 enum scenario_swiglu { SCENARIO_SWIGLU_FUSED, SCENARIO_SWIGLU_SEPARATE, SCENARIO_SWIGLU_IN_PLACE };
-/** Libraries that bring tokens to their experts (docs/model.md, Experts). */
+/** Libraries that bring tokens to their experts (docs/model/costs.md, Experts). */
 enum scenario_dispatcher {
     SCENARIO_DISPATCH_ALL_TO_ALL,
     SCENARIO_DISPATCH_ALL_GATHER,
@@ -52,7 +52,7 @@ enum scenario_dispatcher {
 enum scenario_scaling { SCENARIO_SCALING_DELAYED, SCENARIO_SCALING_CURRENT };
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
-/** Operators that a framework runs as one kernel or GEMM (docs/model.md, Fused operators). */
+/** Operators that a framework runs as one kernel or GEMM (docs/model/costs.md, What frameworks fuse). */
 struct scenario_fused {
     bool norm, rotation, qkv, gate_up, permute;
 };

@@ -191,8 +191,8 @@ static const struct schema_key scenario_keys[] = {
      "share of a GPU's memory that a plan may use; CUDA context and NCCL are subtracted first", FIELD(memory_limit)},
     {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
      "plans that systems make, searches rank and capacity buys: sure: those that fit surely; tight: also those that "
-     "fit "
-     "only if PyTorch's allocator reserves little beside what is allocated (docs/model.md, \"Reserved memory\")",
+     "fit only if PyTorch's allocator reserves little beside what is allocated (docs/model/errors.md, \"Reserved "
+     "memory\")",
      FIELD(fits)},
     {"iterations.warm_up", SCHEMA_INT, "-", 0, 1000000, "5", NULL,
      "iterations simulated first and left out of the results", FIELD(warm_up)},

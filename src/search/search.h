@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
  * This module is `plan: auto`: it chooses the plan of a training system that a scenario did not name. The space, the
- * batches and the reasons are in docs/model.md, "Plan search".
+ * batches and the reasons are in docs/model/simulation.md, "Plan search".
  *
  * 1. The space is all layouts that system, model and platform allow, restricted by plan_space (scenario/plan_space.h).
  * 2. Five iterations of a seed of the search's own decide. They are chosen among many by their work; each has a weight

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /**
  * This module says how far predictions of throughput may be off: model/model_error.yaml has the errors of measured runs
- * by source. docs/model.md, "How sure", derives them.
+ * by source. docs/model/errors.md, "How sure", derives them.
  */
 #ifndef SLIMSIM_SIMULATE_MODEL_ERROR_H
 #define SLIMSIM_SIMULATE_MODEL_ERROR_H
