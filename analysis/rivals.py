@@ -17,6 +17,7 @@ import sys
 import textwrap
 
 from common import GIB, KI, PROGRAM, TOP, Trace, ki, make_folder, pictures, pyplot, reading, slimsim, write_page
+from numbers_version import keep_version, version_line
 from output import Refused, exit_with, write
 from paper import write_table
 from paper_cells import MISFIT, MODELS, read_points, system_row
@@ -29,7 +30,7 @@ SENT = {"tensor": "tensor", "shard": "zero2/3", "context": "context", "boundary"
         "sync": "sync", "reshard": "re-sharding", "host": "host"}
 EXPOSED = {"tensor_s": "tensor", "shard_s": "zero2/3", "expert_s": "experts", "ring_s": "context", "sync_s": "sync",
            "reshard_s": "re-sharding"}
-# What each paper prints, as far as systems are compared there: scenario, key of the points, system (its label or how it
+# The papers' printed values, as far as systems are compared there: scenario, key of the points, system (its label or how it
 # begins), printed value (a speed-up, or else the column).
 HEADLINES = (
     ("wlb-llm", {"data.context": 64 * KI}, "wlb-llm", "speed_up", "1.15x"),
@@ -92,7 +93,7 @@ SLOW = {label: "no context parallelism" for label in (ALONE, "dynapipe", "hotspa
 
 
 class Gains:
-    """What the headlines predict, to be asked: gains over a baseline where both fit."""
+    """The predictions for the headlines, to be asked: gains over a baseline where both fit."""
 
     def __init__(self, tables):
         self.tables = tables
@@ -456,7 +457,7 @@ def span(values):
 
 
 def remarks(rows):
-    """What stands out of the cells, as far as it is so in these."""
+    """Remarks on the cells, as far as they hold in these."""
     fit = {(row["system"], cell_of(row)): row for row in rows if row["fits"]}
 
     def over(label, base):
@@ -515,7 +516,7 @@ def wrapped(items):
 
 
 def table_one(rows):
-    """What the paper ticks, measured: of each system the mean over the cells where it and best-fit fit."""
+    """The properties that the paper ticks, measured: of each system the mean over the cells where it and best-fit fit."""
     base = {cell_of(row) for row in rows if row["system"] == BASE and row["fits"]}
     lines = []
     for label in dict.fromkeys(row["system"] for row in rows):
@@ -691,17 +692,17 @@ def missing_of(rows, tables):
     return missing
 
 
-def page(rows, tables):
+def page(folder, rows, tables):
     return "\n\n".join((
-        "# The rivals, simulated", INTRODUCTION,
+        "# The rivals, simulated", INTRODUCTION, version_line(folder),
         "![Speed-up of each system over best-fit in each cell](images/rivals.png)", *([below(rows)] if rows else []),
         "## Throughput", THROUGHPUT, by_model(rows, speed), wrapped(remarks(rows)),
         "## The SlimPack paper's Table 1, measured", TABLE_ONE, table_one(rows),
         "## DistCA beside SlimPack", distca_part(rows),
         "## Plans", PLANS, by_model(rows, short_plan),
         "## Each system on its own test bed",
-        "What each paper prints, and what is predicted for its set-up as far as that is published. The first lines of each\n"
-        "scenario in `scenarios/headlines/` say what is not, and what stands for it.",
+        "Each paper's printed values stand beside predictions for its set-up, as far as that is published. The first lines of\n"
+        "each scenario in `scenarios/headlines/` say what is not, and what stands for it.",
         "![Printed and predicted speed-ups of each system](images/papers.png)", unmet(tables), reasons(tables),
         "### Point by point", "Experiments among them differ in one assumption (flash3: a faster attention kernel).",
         headlines(tables),
@@ -732,13 +733,15 @@ def write_results(arguments, rows, tables):
         write_table(arguments.output / "cells.csv", rows)
     if tables:
         write(*pictures(draw_papers(tables), [images / "papers.png", arguments.output / "papers.svg"]))
-    write_page(path, page(rows, tables), missing)
+    write_page(path, page(arguments.output, rows, tables), missing)
 
 
 def main():
     arguments = read_arguments()
     os.environ["SLIMSIM"] = str(arguments.slimsim)
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})
+    if arguments.run:
+        keep_version(arguments.output, arguments.slimsim)
     try:
         trace = run(arguments, arguments.scenario, arguments.run and not arguments.headlines)
         rows = rows_of(trace, BASE) if trace else []
