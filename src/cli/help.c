@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file is `slimsim help`. It prints a page of docs/ or a section of docs/reference.md as text. */
+/* This file is `slimsim help`. It prints a page of docs/ as text. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,25 +52,6 @@ static void add(struct topics *all, const char *name, const char *text, size_t n
     const char *heading = text + strspn(text, "# ");
     all->topics[all->n++] =
         (struct topic){check_strdup(name), check_strndup(heading, strcspn(heading, "\n")), check_strndup(text, n)};
-}
-
-/** Add a topic for each section of the reference. Its name is the heading's anchor in links. */
-static bool add_sections(struct topics *all, struct error *err)
-{
-    char *text = read_page("reference.md", err);
-    char *section = text != NULL ? strstr(text, "\n## ") : NULL;
-    while (section != NULL) {
-        char *next = strstr(section + 1, "\n## ");
-        size_t n = next != NULL ? (size_t)(next - section) : strlen(section + 1);
-        char *name = check_strndup(section + 4, strcspn(section + 4, "\n"));
-        for (char *c = name; *c != '\0'; c++)
-            *c = (char)(*c == ' ' ? '-' : 'A' <= *c && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-        add(all, name, section + 1, n);
-        free(name);
-        section = next;
-    }
-    free(text);
-    return text != NULL;
 }
 
 /** Add docs/FOLDERNAME.md. */
@@ -173,7 +154,8 @@ int command_help(int argc, char **argv)
             char *program = check_asprintf("slimsim %s", name), option[] = "--help";
             return commands[i].run(2, (char *[]){program, option, NULL}); /* argp prints and ends the program */
         }
-    bool ok = add_page(&all, "", "start", &err) && add_folder(&all, "howto/", &err) && add_sections(&all, &err) &&
+    bool ok = add_page(&all, "", "start", &err) && add_folder(&all, "howto/", &err) &&
+              add_page(&all, "", "reference", &err) && add_folder(&all, "reference/", &err) &&
               add_page(&all, "", "packages", &err) && add_page(&all, "", "python", &err) &&
               add_page(&all, "", "model", &err) && add_folder(&all, "model/", &err);
     int status = !ok ? command_fail(&err) : name != NULL ? print_topic(&all, name) : EXIT_SUCCESS;
