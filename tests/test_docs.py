@@ -137,30 +137,6 @@ class Pages(unittest.TestCase):
                          f"run slimsim list keys --json | {script} > docs/reference/keys.md")
 
 
-class Help(unittest.TestCase):
-    def test_help__prints_each_page_that_it_lists(self):
-        listed = re.findall(r"^  ([a-z-]+) +(.*)$", run("help").stdout, re.MULTILINE)
-        names = {name for name, _ in listed}
-        self.assertLessEqual({"start", *(page.stem for folder in ("howto", "model", "reference") for page in (TOP / "docs" / folder).glob("*.md"))}, names)
-        self.assertLessEqual({"platforms", "sweeps", "terms", "packages", "python", "model"}, names)
-        for name, heading in listed:
-            done = run("help", name)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertRegex(done.stdout.splitlines()[0], f"^##? {re.escape(heading)}$")
-            self.assertNotIn("](", done.stdout)
-
-    def test_help__names_the_nearest_topic(self):
-        done = run("help", "sweps")
-        self.assertEqual((done.returncode, done.stdout), (64, ""))
-        self.assertEqual(done.stderr, "slimsim: there is no topic 'sweps', did you mean 'sweeps'?\n")
-
-    def test_help__without_a_near_topic_says_where_they_are(self):
-        self.assertEqual(run("help", "zzz").stderr, "slimsim: there is no topic 'zzz'; `slimsim help' lists the topics\n")
-
-    def test_help__of_a_command_is_its_options(self):
-        self.assertEqual(run("help", "merge").stdout, help_of("merge"))
-
-
 def write(paths):
     for path in paths:
         page = pathlib.Path(path).resolve()
