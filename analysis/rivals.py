@@ -465,7 +465,7 @@ def remarks(rows):
                 if name == label and (base, cell) in fit]
 
     texts = ["wlb-llm and hotspa let samples wait for later iterations: their speed-ups are of model FLOPs trained a second.",
-             "A plan is what the search finds, which may miss the fastest ([plan search](reference.md#plan-search))."]
+             "A plan is what the search finds, which may miss the fastest ([plan search](reference/plan-search.md))."]
     lead = [value for value in over("flexsp", BASE) if value > 1]
     if lead:
         texts.append("flexsp's gathers (ZeRO-3) hide behind its passes, and no engine lets them meet other traffic. So where it "

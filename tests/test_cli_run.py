@@ -341,7 +341,7 @@ systems:
         self.assertNotEqual(other["systems"][0]["time_mean_s"], self.report["systems"][0]["time_mean_s"])
 
     def test_the_script_of_the_reference_finds_the_figures_of_the_report_in_the_trace(self):
-        script = (SOURCE / "docs/reference.md").read_text().split("```python\n")[1].split("```")[0]
+        script = (SOURCE / "docs/reference/traces.md").read_text().split("```python\n")[1].split("```")[0]
         script = script.replace("results/quickstart.h5", str(self.path))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         lines = done.stdout.splitlines()

@@ -125,39 +125,16 @@ class Pages(unittest.TestCase):
             self.assertLessEqual(page.read_text(encoding="utf-8").count("\n"), LINES_OF_A_PAGE, page)
 
     def test_howto__is_in_the_index(self):
-        index = (TOP / "docs/README.md").read_text(encoding="utf-8")
+        index = "".join((TOP / "docs" / name).read_text(encoding="utf-8") for name in ("README.md", "reference.md", "model.md"))
         for page in PAGES[1:]:
             if page.name != "README.md":
                 self.assertIn(f"({page.relative_to(TOP / 'docs')})", index)
 
-
-class Help(unittest.TestCase):
-    def test_help__prints_each_page_that_it_lists(self):
-        listed = re.findall(r"^  ([a-z-]+) +(.*)$", run("help").stdout, re.MULTILINE)
-        names = {name for name, _ in listed}
-        self.assertLessEqual({"start", *(page.stem for folder in ("howto", "model") for page in (TOP / "docs" / folder).glob("*.md"))}, names)
-        self.assertLessEqual({"platforms", "sweeps", "terms", "packages", "python", "model"}, names)
-        for name, heading in listed:
-            done = run("help", name)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertRegex(done.stdout.splitlines()[0], f"^##? {re.escape(heading)}$")
-            self.assertNotIn("](", done.stdout)
-
-    def test_help__ends_a_section_before_the_next_one(self):
-        text = run("help", "frameworks").stdout
-        self.assertIn("# mine.yaml", text)
-        self.assertEqual(len(re.findall(r"^## ", text, re.MULTILINE)), 1)
-
-    def test_help__names_the_nearest_topic(self):
-        done = run("help", "sweps")
-        self.assertEqual((done.returncode, done.stdout), (64, ""))
-        self.assertEqual(done.stderr, "slimsim: there is no topic 'sweps', did you mean 'sweeps'?\n")
-
-    def test_help__without_a_near_topic_says_where_they_are(self):
-        self.assertEqual(run("help", "zzz").stderr, "slimsim: there is no topic 'zzz'; `slimsim help' lists the topics\n")
-
-    def test_help__of_a_command_is_its_options(self):
-        self.assertEqual(run("help", "merge").stdout, help_of("merge"))
+    def test_keys__are_those_of_the_program(self):
+        script = TOP / "docs/keys.py"
+        page = subprocess.run([script], input=run("list", "keys", "--json").stdout, capture_output=True, text=True, check=True).stdout
+        self.assertEqual((TOP / "docs/reference/keys.md").read_text(encoding="utf-8"), page,
+                         f"run slimsim list keys --json | {script} > docs/reference/keys.md")
 
 
 def write(paths):

@@ -5,6 +5,7 @@ missing, and the scenarios behind it."""
 import csv
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -205,6 +206,9 @@ class Page(unittest.TestCase):
             self.assertIn(f"| {', '.join(mean(name, models) for name in names)} |", page)
         self.assertIn(f"`, {mean('best-fit, wide')} here)", page)
         self.assertIn(f"slimpack has {mean('slimpack', columns=[0])} at 64Ki and {mean('slimpack', columns=[2])} at 256Ki", page)
+        all_cells = dict(re.findall(r"^\| ([\w-]+) \| 27 \| (\d\.\d\d) \|", (TOP / "docs/rivals.md").read_text(encoding="utf-8"), re.MULTILINE))
+        contexts = f"{mean('distca', columns=[0, 3, 6])} at 64Ki, {mean('distca', columns=[2, 5, 8])} at 256Ki."
+        self.assertIn(f"It has {all_cells['distca']} (slimpack {all_cells['slimpack']}): {contexts}", page)
 
     def test_a_reason_stands_where_the_predictions_bear_it_out(self):
         sys.path.insert(0, str(TOP / "analysis"))

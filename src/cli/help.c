@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* This file is `slimsim help`. It prints a page of docs/ or a section of docs/reference.md as text. */
+/* This file is `slimsim help`. It prints a page of docs/ as text. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/help_text.h"
 #include "document/library.h"
 #include "scenario/scenario.h"
 
@@ -54,25 +57,6 @@ static void add(struct topics *all, const char *name, const char *text, size_t n
         (struct topic){check_strdup(name), check_strndup(heading, strcspn(heading, "\n")), check_strndup(text, n)};
 }
 
-/** Add a topic for each section of the reference. Its name is the heading's anchor in links. */
-static bool add_sections(struct topics *all, struct error *err)
-{
-    char *text = read_page("reference.md", err);
-    char *section = text != NULL ? strstr(text, "\n## ") : NULL;
-    while (section != NULL) {
-        char *next = strstr(section + 1, "\n## ");
-        size_t n = next != NULL ? (size_t)(next - section) : strlen(section + 1);
-        char *name = check_strndup(section + 4, strcspn(section + 4, "\n"));
-        for (char *c = name; *c != '\0'; c++)
-            *c = (char)(*c == ' ' ? '-' : 'A' <= *c && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-        add(all, name, section + 1, n);
-        free(name);
-        section = next;
-    }
-    free(text);
-    return text != NULL;
-}
-
 /** Add docs/FOLDERNAME.md. */
 static bool add_page(struct topics *all, const char *folder, const char *name, struct error *err)
 {
@@ -100,24 +84,6 @@ static bool add_folder(struct topics *all, const char *folder, struct error *err
     return ok;
 }
 
-/** Print Markdown without the targets of links. Blocks of code stay as they are. */
-static void print_text(const char *text)
-{
-    bool code = false;
-    for (const char *c = text; *c != '\0'; c++) {
-        if ((c == text || c[-1] == '\n') && strncmp(c, "```", 3) == 0)
-            code = !code;
-        size_t name = *c == '[' && !code ? strcspn(c + 1, "[]") : 0;
-        size_t target = name > 0 && strncmp(c + 1 + name, "](", 2) == 0 ? strcspn(c + name + 3, " )\n") : 0;
-        if (target > 0 && c[name + 3 + target] == ')') {
-            fwrite(c + 1, 1, name, stdout);
-            c += name + 3 + target;
-        } else {
-            putchar(*c);
-        }
-    }
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     const char **name = state->input;
@@ -134,32 +100,84 @@ static const struct argp argp = {
     .args_doc = "[TOPIC|COMMAND]",
     .doc = "Print a page of the documentation, or the options of a command. Without a topic, list the topics."};
 
-static void list_topics(const struct topics *all)
+/** Print a page, or without one the list of all, through the pager if stdout is a terminal. */
+static bool show(const struct topics *all, const struct topic *page, struct error *err)
 {
-    puts("`slimsim help TOPIC` prints one of these pages:\n");
-    for (size_t i = 0; i < all->n; i++)
-        printf("  %-30s %s\n", all->topics[i].name, all->topics[i].heading);
-    puts("\n`slimsim --help` lists the commands, and `slimsim COMMAND --help` a command's options.");
+    const char *pager = getenv("PAGER");
+    if (pager == NULL)
+        pager = "if command -v less >/dev/null; then exec less -FRX; fi; exec cat";
+    bool paged = isatty(STDOUT_FILENO) && *pager != '\0' && strcmp(pager, "cat") != 0;
+    fflush(stdout);
+    FILE *file = paged ? popen(pager, "w") : stdout;
+    if (file == NULL)
+        return error_set(err, "cannot start the pager '%s': %s", pager, strerror(errno));
+    if (page != NULL) {
+        help_print(page->text, help_columns(), file);
+    } else {
+        fputs("`slimsim help TOPIC` prints one of these pages:\n\n", file);
+        for (size_t i = 0; i < all->n; i++)
+            fprintf(file, "  %-30s %s\n", all->topics[i].name, all->topics[i].heading);
+        fputs("\n`slimsim --help` lists the commands, and `slimsim COMMAND --help` a command's options.\n", file);
+    }
+    int status = paged ? pclose(file) : 0;
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127))
+        return error_set(err, "PAGER: no program can be run as '%s'; PAGER=cat prints without one", pager);
+    return true;
 }
 
-static int print_topic(const struct topics *all, const char *name)
+/** Return how often a text has a word, in capitals or small letters. */
+static int32_t mentions_of(const char *text, const char *word)
+{
+    int32_t n = 0;
+    for (const char *at = text; *word != '\0' && (at = strcasestr(at, word)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/** Return the topics that mention a word most often: "pages with this word: a, b; ". The caller frees it. */
+static char *mentions(const struct topics *all, const char *word)
+{
+    enum { SHOWN = 5 };
+    int32_t *n = check_calloc(all->n, sizeof *n);
+    char *text = check_strdup("");
+    for (size_t i = 0; i < all->n; i++)
+        n[i] = mentions_of(all->topics[i].text, word);
+    for (int k = 0; k < SHOWN; k++) {
+        size_t most = 0;
+        for (size_t i = 1; i < all->n; i++)
+            most = n[i] > n[most] ? i : most;
+        if (n[most] == 0)
+            break;
+        n[most] = 0;
+        char *longer = check_asprintf("%s%s%s", text, k == 0 ? "pages with this word: " : ", ", all->topics[most].name);
+        free(text);
+        text = longer;
+    }
+    char *ended = check_asprintf("%s%s", text, *text != '\0' ? "; " : "");
+    free(text);
+    free(n);
+    return ended;
+}
+
+/** Find a topic. Without one say which are near, or else which have the word. @return NULL: there is none */
+static const struct topic *find(const struct topics *all, const char *name)
 {
     const char **names = check_malloc(all->n * sizeof *names);
+    const struct topic *found = NULL;
+    char hint[NEAREST_HINT_BYTES];
     for (size_t i = 0; i < all->n; i++) {
         names[i] = all->topics[i].name;
-        if (strcmp(names[i], name) == 0) {
-            print_text(all->topics[i].text);
-            free(names);
-            return EXIT_SUCCESS;
-        }
+        if (strcmp(names[i], name) == 0)
+            found = &all->topics[i];
     }
-    const char *near = nearest_name(name, names, (int32_t)all->n);
-    if (near != NULL)
-        fprintf(stderr, "slimsim: there is no topic '%s', did you mean '%s'?\n", name, near);
-    else
-        fprintf(stderr, "slimsim: there is no topic '%s'; `slimsim help' lists the topics\n", name);
+    if (found == NULL) {
+        nearest_hint(name, names, (int32_t)all->n, hint);
+        char *pages = *hint == '\0' ? mentions(all, name) : check_strdup(hint);
+        fprintf(stderr, "slimsim: there is no topic '%s'; %s`slimsim help' lists the topics\n", name, pages);
+        free(pages);
+    }
     free(names);
-    return ERROR_USAGE;
+    return found;
 }
 
 int command_help(int argc, char **argv)
@@ -173,12 +191,14 @@ int command_help(int argc, char **argv)
             char *program = check_asprintf("slimsim %s", name), option[] = "--help";
             return commands[i].run(2, (char *[]){program, option, NULL}); /* argp prints and ends the program */
         }
-    bool ok = add_page(&all, "", "start", &err) && add_folder(&all, "howto/", &err) && add_sections(&all, &err) &&
+    bool ok = add_page(&all, "", "start", &err) && add_folder(&all, "howto/", &err) &&
+              add_page(&all, "", "reference", &err) && add_folder(&all, "reference/", &err) &&
               add_page(&all, "", "packages", &err) && add_page(&all, "", "python", &err) &&
               add_page(&all, "", "model", &err) && add_folder(&all, "model/", &err);
-    int status = !ok ? command_fail(&err) : name != NULL ? print_topic(&all, name) : EXIT_SUCCESS;
-    if (ok && name == NULL)
-        list_topics(&all);
+    const struct topic *page = ok && name != NULL ? find(&all, name) : NULL;
+    int status = ok && name != NULL && page == NULL ? ERROR_USAGE
+                 : !ok || !show(&all, page, &err)   ? command_fail(&err)
+                                                    : EXIT_SUCCESS;
     for (size_t i = 0; i < all.n; i++) {
         free(all.topics[i].name);
         free(all.topics[i].heading);

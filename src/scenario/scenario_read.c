@@ -720,8 +720,8 @@ bool scenario_list_keys(const struct schema_listing *listing, struct error *err)
     fputs("\n`platform: hopper-16x8` is the same as `platform: {name: hopper-16x8}`. So it is with "
           "`price:`.\nN counts the entries of "
           "`systems:` from 0. systems.N.knobs holds the knobs of that training system:\n`slimsim list systems` prints "
-          "them. `sweep:` names any of these keys and the values it takes\n(docs/reference.md, "
-          "Sweeps).\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "
+          "them. `sweep:` names any of these keys and the values it takes\n(docs/reference/sweeps.md)."
+          "\n\nsystems.N.plan may be `auto`: then a search finds the plan. These keys restrict the search to a "
           "value or a list.\nWithout them it may choose all that model, platform and system allow. An entry may have "
           "its own:\nsystems.N.plan_space.tp.\n\n",
           listing->file);
