@@ -168,7 +168,7 @@ static void print_fits(const struct validate *validate, int32_t n_calibration, i
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, "; not counted: %d calibration rows, %d skipped (-v prints every row)",
              (int)n_calibration, (int)n_skipped);
-    text_print_wrapped(text, &(struct text_limits){100, 3, 3});
+    text_print_wrapped(text, &(struct text_limits){100, 3, 3, NULL});
 }
 
 /** Count the rows that have no error in the table. */
