@@ -249,6 +249,8 @@ void validation_print_kinds(const struct validate *validate)
     text_table_print(&table, stdout, 0);
     puts("tokens/s/GPU: settings of trust A and A-, unless a line says any; held: runs inside p5 to p95 of the\n"
          "  errors of other sources (docs/model.md, \"How sure\"); -v adds frameworks, GPUs and trust B");
+    if (!read)
+        printf("held is not known: %s\n", err.text);
     print_gains(validate);
     print_fits(validate, n_calibration, n_skipped);
 }
