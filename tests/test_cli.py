@@ -109,6 +109,12 @@ class Validation(unittest.TestCase):
         (line,) = [line.split() for line in lines if line.startswith("fp8 ")]
         self.assertEqual((line[1], line[-1]), (str(len(fp8)), f"{100 * held:.0f}%"))
         self.assertIn("-v adds frameworks", short.stdout)
+        self.assertNotIn("held is not known", short.stdout)
+        (data / "model/model_error.yaml").unlink()
+        done = self.validate(env={**os.environ, "SLIMSIM_DATA": str(data)})
+        (line,) = [line.split() for line in done.stdout.splitlines() if line.startswith("fp8 ")]
+        self.assertEqual((done.returncode, line[-1]), (0, "-"))
+        self.assertRegex(done.stdout, "(?m)^held is not known: .*/model_error.yaml: cannot be read: No such file or directory$")
 
     def test_validate__joins_the_smallest_groups(self):
         rows = self.validate("--filter", "id=E001", "--json")

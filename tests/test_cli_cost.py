@@ -114,6 +114,8 @@ class Costs(unittest.TestCase):
         self.assertEqual(json.loads(run(*arguments, "--json").stdout), half)
         done = run(*arguments, "--precision", "mxfp8")
         self.assertEqual((done.returncode, done.stderr), (2, "slimsim: --precision: mxfp8 was not measured on device h100-sxm; allowed: bf16, fp8-tensor\n"))
+        self.assertEqual(run(*arguments, "--device", "a100-80g", "--precision", "fp8-tensor").stderr,
+                         "slimsim: --precision: fp8-tensor: device a100-80g has no fp8 tensor cores; allowed: bf16\n")
         self.assertIn("--expert-gemms grouped was not measured in fp8",
                       run(*arguments, "--model", "mixtral-8x7b", "--expert-gemms", "grouped", "--precision", "fp8-tensor").stderr)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of what is handed out: the version, the tarball of the sources, the Debian package and the container's file."""
+import email.utils
 import gzip
 import hashlib
 import os
@@ -8,12 +9,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tomllib
 import unittest
+
+import yaml
 
 from program import PROGRAM, fresh, run
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 PAGE = SOURCE / "docs/packages.md"
+(NUMBER,) = re.findall(r"^project\(slimsim VERSION ([0-9.]+) ", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)
 IN_GIT = (SOURCE / ".git").exists() and shutil.which("git") is not None
 
 
@@ -36,10 +41,20 @@ def without_git(folder):
 
 class Version(unittest.TestCase):
     def test_version__has_number_and_commit(self):
-        (number,) = re.findall(r"^project\(slimsim VERSION ([0-9.]+) ", (SOURCE / "CMakeLists.txt").read_text(), re.MULTILINE)
-        self.assertRegex(run("--version").stdout, rf"^slimsim {re.escape(number)} \(commit ([0-9a-f]{{12}}(-dirty)?|unknown)\)\n$")
-        self.assertIn(f'\nversion = "{number}"\n', (SOURCE / "python/pyproject.toml").read_text())
-        self.assertIn(f"\n## {number}, 20", (SOURCE / "CHANGELOG.md").read_text())
+        self.assertRegex(run("--version").stdout, rf"^slimsim {re.escape(NUMBER)} \(commit ([0-9a-f]{{12}}(-dirty)?|unknown)\)\n$")
+
+    def test_version__is_that_of_cmake_everywhere(self):
+        """CMakeLists.txt has the version. Files that other tools read, and pages that show it, repeat it."""
+        citation = yaml.safe_load((SOURCE / "CITATION.cff").read_text())
+        self.assertEqual((citation["title"].split(":")[0], citation["version"], citation["license"]), ("slimsim", NUMBER, "GPL-3.0-or-later"))
+        project = tomllib.loads((SOURCE / "python/pyproject.toml").read_text())["project"]
+        self.assertEqual((project["name"], project["version"]), ("slimsim", NUMBER))
+        released = re.findall(r"^## (\d.*), (.*)$", (SOURCE / "CHANGELOG.md").read_text(), re.MULTILINE)
+        self.assertEqual(released[0], (NUMBER, citation["date-released"]))
+        (day,) = re.findall(r"^ -- .*>  (.*)$", (SOURCE / "packaging/changelog").read_text(), re.MULTILINE)
+        self.assertEqual(str(email.utils.parsedate_to_datetime(day).date()), citation["date-released"])
+        shown = [re.findall(r"slimsim[-_ ](\d+\.\d+\.\d+)", page.read_text()) for page in (SOURCE / "README.md", PAGE)]
+        self.assertEqual([set(numbers) for numbers in shown], [{NUMBER}, {NUMBER}])
 
     @unittest.skipUnless(IN_GIT, "this is no checkout of git")
     def test_version__has_the_commit_of_the_checkout_or_unknown(self):
@@ -61,8 +76,8 @@ class Tarball(unittest.TestCase):
         folder = fresh("tarball")
         environment = without_git(folder / "bin")
         call("cmake", "--build", PROGRAM.parent, "--target", "tarball")
-        call("tar", "-xzf", PROGRAM.parent / "slimsim-0.1.0.tar.gz", "-C", folder)
-        tree = folder / "slimsim-0.1.0"
+        call("tar", "-xzf", PROGRAM.parent / f"slimsim-{NUMBER}.tar.gz", "-C", folder)
+        tree = folder / f"slimsim-{NUMBER}"
         listed = call("git", "ls-tree", "-r", "--name-only", "HEAD", cwd=SOURCE).split()
         self.assertEqual(sorted(str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()), sorted(listed))
         head = call("git", "rev-parse", "HEAD", cwd=SOURCE).strip()
@@ -70,7 +85,7 @@ class Tarball(unittest.TestCase):
         call("cmake", "-S", tree, "-B", folder / "build", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Debug", env=environment)
         call("make", "-C", folder / "build", "src/cli/main.o", env=environment)
         (built,) = (folder / "build").rglob("slimsim.dir/src/cli/main.c.o")
-        self.assertEqual(re.findall(rb"slimsim 0.1.0 \(commit ([^)]*)\)", built.read_bytes()), [head[:12].encode()])
+        self.assertEqual(re.findall(rb"slimsim ([0-9.]+) \(commit ([^)]*)\)", built.read_bytes()), [(NUMBER.encode(), head[:12].encode())])
 
 
 class Page(unittest.TestCase):
@@ -110,6 +125,26 @@ class ContainerFile(unittest.TestCase):
         self.assertEqual(len(stages), 2)
 
 
+class Workflow(unittest.TestCase):
+    def test_workflow__runs_the_tests_on_debian(self):
+        workflow = yaml.safe_load((SOURCE / ".github/workflows/ci.yml").read_text())
+        (job,) = workflow["jobs"].values()
+        self.assertEqual(job["container"]["image"], "debian:12")
+        script = SOURCE / job["steps"][-1]["run"]
+        self.assertTrue(os.access(script, os.X_OK), script)
+        for step in job["steps"]:
+            call("bash", "-nc", step.get("run", ""))
+
+    def test_templates__have_what_the_chooser_shows(self):
+        names = {}
+        for path in (SOURCE / ".github/ISSUE_TEMPLATE").glob("*.md"):
+            _, head, text = path.read_text().split("---\n", 2)
+            names[path.stem] = yaml.safe_load(head)
+            self.assertEqual(sorted(names[path.stem]), ["about", "labels", "name"])
+            self.assertTrue(text.strip())
+        self.assertEqual(sorted(names), ["bug", "question", "wrong-number"])
+
+
 class DebianPackage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -121,20 +156,22 @@ class DebianPackage(unittest.TestCase):
         folder = fresh("deb")
         # With this generator cpack takes what is built. Otherwise it would build all tests first.
         call("cpack", "--config", PROGRAM.parent / "CPackConfig.cmake", "-D", "CPACK_CMAKE_GENERATOR=Ninja", "-B", folder)
-        (cls.package,) = folder.glob("slimsim_0.1.0_*.deb")
+        (cls.package,) = folder.glob(f"slimsim_{NUMBER}_*.deb")
         cls.root = folder / "root"
         call("dpkg-deb", "-R", cls.package, cls.root)
 
     def test_package__names_what_it_needs(self):
         fields = dict(re.findall(r"^ ?(\w[\w-]*): (.*)$", call("dpkg-deb", "-f", self.package), re.MULTILINE))
-        self.assertEqual((fields["Package"], fields["Version"], fields["Section"]), ("slimsim", "0.1.0", "science"))
+        self.assertEqual((fields["Package"], fields["Version"], fields["Section"]), ("slimsim", NUMBER, "science"))
         self.assertEqual(fields["Depends"].count("python3:any"), 1)
         needed = re.findall(r"[a-z0-9.+-]+(?= \(|,|$)", fields["Depends"])
         for library in ("libc6", "libcsv", "libexpat", "libglpk", "libgsl", "libhdf5", "libigraph", "libjansson", "libsimgrid", "libyaml", "zlib1g"):
             self.assertTrue(any(name.startswith(library) for name in needed), (library, needed))
         self.assertIn("python3-yaml", needed)  # of `slimsim import`
-        for name in ("python3-h5py", "python3-pandas", "python3-matplotlib", "python3-tables"):
-            self.assertIn(name, fields["Recommends"].split(", "))
+        imported = {name for path in self.root.rglob("*.py") for name in re.findall(r"^ *(?:import|from) (\w+)", path.read_text(), re.MULTILINE)}
+        recommended = [name.removeprefix("python3-") for name in fields["Recommends"].split(", ")]
+        self.assertEqual(sorted(recommended), sorted(imported & {"h5py", "matplotlib", "numpy", "pandas", "tables"}))
+        self.assertEqual(fields["Suggests"], "python3-tables, slurm-client")
 
     def test_package__follows_debians_policy(self):
         """Files lie below /usr, belong to root and have right modes. The sums are those of the files."""
@@ -148,7 +185,7 @@ class DebianPackage(unittest.TestCase):
         self.assertEqual(sums, {name: hashlib.md5(path.read_bytes()).hexdigest() for name, path in files.items()})
         documents = self.root / "usr/share/doc/slimsim"
         self.assertIn("GPL-3", (documents / "copyright").read_text())
-        self.assertTrue(gzip.decompress((documents / "changelog.gz").read_bytes()).startswith(b"slimsim (0.1.0) "))
+        self.assertTrue(gzip.decompress((documents / "changelog.gz").read_bytes()).startswith(f"slimsim ({NUMBER}) ".encode()))
         self.assertEqual(gzip.decompress((documents / "CHANGELOG.md.gz").read_bytes()), (SOURCE / "CHANGELOG.md").read_bytes())
         page = gzip.decompress(files["usr/share/man/man1/slimsim.1.gz"].read_bytes()).decode()
         self.assertTrue(page.startswith(".TH SLIMSIM 1"))

@@ -55,7 +55,7 @@ TEST(text_clip__counts_characters_and_not_bytes)
 /* Ten columns hold "one two", then behind the indent "three", and "four". */
 TEST(text_wrapped_lines__breaks_at_blanks)
 {
-    const struct text_limits many = {10, 5, 99}, two = {10, 2, 99};
+    const struct text_limits many = {10, 5, 99, NULL}, two = {10, 2, 99, NULL};
     CHECK_EQUAL(text_wrapped_lines("one two three four\n", &many), 3);
     CHECK_EQUAL(text_wrapped_lines("one two three four\n", &two), 2);
     CHECK_EQUAL(text_wrapped_lines("one\n\ntwo\n", &two), 3);
@@ -68,7 +68,7 @@ TEST(text_wrapped_lines__keep_the_total)
 {
     const char text[] = "one two three four\nfive six seven\n";
     for (int32_t total = 1; total <= 6; total++) {
-        const struct text_limits limits = {10, 5, total};
+        const struct text_limits limits = {10, 5, total, NULL};
         CHECK_EQUAL(text_wrapped_lines(text, &limits), total < 2 ? 2 : total > 5 ? 5 : total);
     }
 }

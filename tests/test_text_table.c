@@ -2,7 +2,9 @@
 /* These tests check the alignment, clipping and free lines of tables. */
 #include "base/text_table.h"
 
+#include <pty.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "harness.h"
@@ -50,6 +52,33 @@ TEST(text_table_print__clips_cells_and_lines)
     char *text = printed(&table, 10);
     CHECK_TEXT(text, "name  text\nabc…  one…\n");
     free(text);
+}
+
+/* The cells "ab" and "xyz" are coloured. The ellipsis of the cut line belongs to the cell that it ends. */
+TEST(text_table_colour__leaves_gaps_and_headings_plain)
+{
+    enum { SIZE = 256 };
+    char text[SIZE];
+    int master, terminal;
+    struct text_table table = {0};
+    text_table_columns(&table, "a>3;b<");
+    text_table_row(&table, "ab\tone two");
+    text_table_colour(&table, 2, COLOUR_FIRST);
+    text_table_row(&table, "c\txyz");
+    text_table_colour(&table, 1, COLOUR_MISFIT);
+    CHECK_TRUE(openpty(&master, &terminal, NULL, NULL, NULL) == 0);
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
+    FILE *file = fdopen(terminal, "w");
+    text_table_print(&table, file, 9);
+    fflush(file);
+    ssize_t n = read(master, text, SIZE - 1);
+    text[n > 0 ? n : 0] = '\0';
+    CHECK_TEXT(text, "  a  b\r\n"
+                     " \033[1;32mab\033[0m  \033[1;32mone…\033[0m\r\n"
+                     "  c  \033[31mxyz\033[0m\r\n");
+    fclose(file);
+    close(master);
 }
 
 /* A free line stands behind the rows before it. Blanks at the end of a line are not printed. */

@@ -155,7 +155,7 @@ static size_t break_of(const char *line, int32_t columns)
 }
 
 /** Write one line as at most `most` lines. @return their number */
-static int32_t write_line(FILE *file, const char *line, int32_t columns, int32_t most)
+static int32_t write_line(FILE *file, const char *line, int32_t columns, int32_t most, enum colour colour)
 {
     int32_t n = 1;
     for (int32_t room = columns;; n++, room = columns - (int32_t)strlen(indent)) {
@@ -164,12 +164,14 @@ static int32_t write_line(FILE *file, const char *line, int32_t columns, int32_t
             char *last = check_malloc(strlen(line) + sizeof ellipsis);
             strcpy(last, line);
             text_clip(last, room);
-            fprintf(file, "%s\n", last);
+            colour_write(file, colour, last, strlen(last));
+            fputc('\n', file);
             free(last);
             return n;
         }
         size_t bytes = break_of(line, room);
-        fprintf(file, "%.*s\n", (int)bytes, line);
+        colour_write(file, colour, line, bytes);
+        fputc('\n', file);
         line += bytes + strspn(line + bytes, " ");
         if (*line == '\0')
             return n;
@@ -188,7 +190,7 @@ static int32_t *allowances(const char *text, const struct text_limits *limits, i
         size_t bytes = strcspn(text, "\n");
         char *line = check_strndup(text, bytes);
         allowed = check_grow(allowed, (size_t)*n, &capacity, sizeof *allowed);
-        sum += allowed[*n] = write_line(nowhere, line, limits->columns, limits->most);
+        sum += allowed[*n] = write_line(nowhere, line, limits->columns, limits->most, COLOUR_NONE);
         free(line);
         text += bytes + (text[bytes] == '\n');
     }
@@ -206,7 +208,8 @@ void text_print_wrapped(const char *text, const struct text_limits *limits)
     for (int32_t i = 0; i < n; i++) {
         size_t bytes = strcspn(text, "\n");
         char *line = check_strndup(text, bytes);
-        write_line(stdout, line, limits->columns, allowed[i]);
+        write_line(stdout, line, limits->columns, allowed[i],
+                   limits->colours != NULL ? limits->colours[i] : COLOUR_NONE);
         free(line);
         text += bytes + (text[bytes] == '\n');
     }

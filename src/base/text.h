@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/colour.h"
+
 /** Bytes of a GiB. */
 #define TEXT_GIB 1073741824.0
 
@@ -47,8 +49,9 @@ void text_print_clipped(int32_t columns, const char *format, ...) __attribute__(
 /** Limits of a text on the terminal. */
 struct text_limits {
     int32_t columns;
-    int32_t most;  /* lines that one line of the text may become */
-    int32_t total; /* lines of the whole text, if it has no more itself */
+    int32_t most;               /* lines that one line of the text may become */
+    int32_t total;              /* lines of the whole text, if it has no more itself */
+    const enum colour *colours; /* of each line of the text; NULL: none */
 };
 
 /**

@@ -59,7 +59,7 @@ static char *with_room(const char *text)
 static void add_cell(struct text_table *table, char *text)
 {
     table->cells = check_realloc(table->cells, (size_t)(table->n_cells + 1) * sizeof *table->cells);
-    table->cells[table->n_cells++] = text;
+    table->cells[table->n_cells++] = (struct text_cell){text, COLOUR_NONE};
 }
 
 void text_table_cell(struct text_table *table, const char *format, ...)
@@ -81,6 +81,12 @@ void text_table_row(struct text_table *table, const char *format, ...)
     va_end(list);
 }
 
+void text_table_colour(struct text_table *table, int32_t n, enum colour colour)
+{
+    for (int32_t i = table->n_cells - n; i < table->n_cells; i++)
+        table->cells[i].colour = colour;
+}
+
 void text_table_line(struct text_table *table, const char *format, ...)
 {
     va_list list;
@@ -98,8 +104,8 @@ static int32_t width_of(const struct text_table *table, int32_t column)
     width = width > of->least ? width : of->least;
     for (int32_t i = column; i < table->n_cells; i += table->n_columns) {
         if (of->most > 0)
-            text_clip(table->cells[i], of->most);
-        int32_t columns = text_columns(table->cells[i]);
+            text_clip(table->cells[i].text, of->most);
+        int32_t columns = text_columns(table->cells[i].text);
         width = columns > width ? columns : width;
     }
     return width;
@@ -116,12 +122,12 @@ int32_t text_table_width(const struct text_table *table, int32_t n)
 static bool is_right(const struct text_table *table, int32_t column)
 {
     char align = table->columns[column].align;
-    bool number = column < table->n_cells && isdigit((unsigned char)*table->cells[column]);
+    bool number = column < table->n_cells && isdigit((unsigned char)*table->cells[column].text);
     return align == '>' || (align == '?' && number);
 }
 
-/** Print a line without blanks at its end. */
-static void print_line(char *line, FILE *file, int32_t columns)
+/** Cut blanks at the end of a line, and what exceeds the columns unless they are 0. */
+static void trim(char *line, int32_t columns)
 {
     size_t n = strlen(line);
     while (n > 0 && line[n - 1] == ' ')
@@ -129,24 +135,50 @@ static void print_line(char *line, FILE *file, int32_t columns)
     line[n] = '\0';
     if (columns > 0)
         text_clip(line, columns);
+}
+
+/** Print a line that is no row. */
+static void print_line(char *line, FILE *file, int32_t columns)
+{
+    trim(line, columns);
     fprintf(file, "%s\n", line);
+}
+
+/** Print a row with the colours of its cells. @param ends  bytes of the line up to the end of each cell */
+static void print_cells(const struct text_cell *cells, const size_t *ends, int32_t n, const char *line, FILE *file)
+{
+    size_t n_bytes = strlen(line), begin = 0;
+    for (int32_t c = 0; c < n; c++) {
+        size_t end = c + 1 < n && ends[c] < n_bytes ? ends[c] : n_bytes, blanks = strspn(line + begin, " ");
+        while ((line[end] & 0xc0) == 0x80) /* of the ellipsis, which takes more bytes than what it replaces */
+            end++;
+        blanks = blanks < end - begin ? blanks : end - begin;
+        fwrite(line + begin, 1, blanks, file);
+        colour_write(file, cells == NULL ? COLOUR_NONE : cells[c].colour, line + begin + blanks, end - begin - blanks);
+        begin = end;
+    }
+    fputc('\n', file);
 }
 
 /** Print a row. @param first  its first cell; -1: the headings */
 static void print_row(const struct text_table *table, int32_t first, const int32_t *widths, FILE *file, int32_t columns)
 {
     char *line = NULL;
-    size_t n_bytes;
+    size_t n_bytes, *ends = check_calloc((size_t)table->n_columns + 1, sizeof *ends);
+    int32_t n = first < 0 || table->n_cells - first > table->n_columns ? table->n_columns : table->n_cells - first;
     FILE *row = check_memstream(&line, &n_bytes);
-    for (int32_t c = 0; c < table->n_columns && (first < 0 || first + c < table->n_cells); c++) {
-        const char *text = first < 0 ? table->columns[c].heading : table->cells[first + c];
+    for (int32_t c = 0; c < n; c++) {
+        const char *text = first < 0 ? table->columns[c].heading : table->cells[first + c].text;
         int32_t blanks = widths[c] - text_columns(text);
         bool right = is_right(table, c);
         fprintf(row, "%s%*s%s%*s", c > 0 ? gap : "", right ? blanks : 0, "", text, right ? 0 : blanks, "");
+        ends[c] = (size_t)ftello(row);
     }
     fputs("   ", row); /* room for an ellipsis */
     CHECK(fclose(row) == 0);
-    print_line(line, file, columns);
+    trim(line, columns);
+    print_cells(first < 0 ? NULL : &table->cells[first], ends, n, line, file);
+    free(ends);
     free(line);
 }
 
@@ -174,7 +206,7 @@ void text_table_print(struct text_table *table, FILE *file, int32_t columns)
 void text_table_free(struct text_table *table)
 {
     for (int32_t i = 0; i < table->n_cells; i++)
-        free(table->cells[i]);
+        free(table->cells[i].text);
     for (int32_t i = 0; i < table->n_lines; i++)
         free(table->lines[i].text);
     for (int32_t c = 0; c < table->n_columns; c++)

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/colour.h"
+
 /** {0} is an empty table. */
 struct text_table {
     int32_t n_columns, n_cells, n_lines;
@@ -15,7 +17,10 @@ struct text_table {
         char align;
         int32_t least, most; /* width; longer cells widen the column, or are clipped to `most` unless it is 0 */
     } * columns;
-    char **cells; /* of all rows */
+    struct text_cell {
+        char *text;
+        enum colour colour;
+    } * cells; /* of all rows */
     struct text_table_line {
         int32_t cells; /* number of cells before it */
         char *text;
@@ -36,6 +41,9 @@ void text_table_cell(struct text_table *table, const char *format, ...) __attrib
 
 /** Append cells, with tabs between them. */
 void text_table_row(struct text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Colour the last n cells on a terminal. */
+void text_table_colour(struct text_table *table, int32_t n, enum colour colour);
 
 /** Append a line of its own below the rows so far. */
 void text_table_line(struct text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -57,7 +57,7 @@ static bool write_offer(FILE *file, const char *offer, struct error *err)
                          "precision as b200:fp8-tensor@4, and behind it the numbers of nodes, such as "
                          "h100-sxm@2.5:16-64",
                          offer);
-    static const char tensor[] = "-tensor"; /* b200-fp8 is short for a table */
+    static const char tensor[] = "-tensor"; /* with it the table of offers exceeds 100 columns */
     bool cut = precision > strlen(tensor) && strncmp(rest - 1 - strlen(tensor), tensor, strlen(tensor)) == 0;
     size_t named = cut ? precision - strlen(tensor) : precision;
     fprintf(file, "{name: %.*s%s%.*s, device: %.*s, price: {usd_per_gpu_hour: %.*s}", (int)device, offer,

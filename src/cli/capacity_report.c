@@ -610,6 +610,7 @@ static void add_row(struct text_table *table, const struct answer *answer, const
                     : row->fits                ? row->plan_text
                     : row->tight               ? "fits only tightly"
                                                : "does not fit in memory");
+    text_table_colour(table, table->n_columns, row->chosen ? COLOUR_FIRST : row->fits ? COLOUR_NONE : COLOUR_MISFIT);
 }
 
 static void print_table(const struct answer *answer, bool verbose)
@@ -672,7 +673,7 @@ void capacity_print(const struct answer *answer, bool verbose)
     const struct question *question = answer->question;
     int32_t lines = CAPACITY_LINES + (question->n_offers - 1) * OFFER_LINES + (question->assumed ? ASSUMED_LINES : 0) +
                     (question->n_phases > 1 ? 1 + PHASE_LINES * question->n_phases : 0);
-    struct text_limits limits = {CAPACITY_COLUMNS, 4, verbose ? ALL_LINES : lines};
+    struct text_limits limits = {CAPACITY_COLUMNS, 4, verbose ? ALL_LINES : lines, NULL};
     char *text = capacity_verdict(answer, verbose);
     text_print_wrapped(text, &limits);
     putchar('\n');

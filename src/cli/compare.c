@@ -18,7 +18,7 @@
 #include "simulate/standing.h"
 #include "trace/json.h"
 
-enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8 };
+enum { COLUMNS = 100, LINES = 20, MOST_SHOWN = 8, LINES_OF_HEAD = 7, LINES_BELOW = 3 };
 
 struct arguments {
     struct options options;
@@ -46,22 +46,35 @@ static void write_change(FILE *file, struct gain gain)
         fprintf(file, " ± %.1f", 100 * gain.half);
 }
 
-/** Add the chosen system of a side. */
-static void add_side(struct text_table *table, const struct comparison_side *side, char name)
+/** Return whether a side is the faster one, or ties with it: the interval of the total includes 0. */
+static bool is_first(const struct comparison *comparison, int i)
 {
+    struct gain total = comparison->total;
+    bool ties = isfinite(total.half) ? fabs(total.gain) <= total.half : total.gain == 0;
+    return !comparison->side[1 - i].summary->fits || ties || (total.gain > 0) == (i == 1);
+}
+
+/** Add the chosen system of a side. */
+static void add_side(struct text_table *table, const struct comparison *comparison, int i)
+{
+    const struct comparison_side *side = &comparison->side[i];
     char rate[TEXT_NUMBER_SIZE] = "-", peak[TEXT_NUMBER_SIZE];
     const struct trace_summary *summary = side->summary;
     struct time_shares shares = time_shares_of(summary);
     if (summary->fits)
         text_number(summary->tokens_per_s_per_gpu, summary->tokens_per_s_per_gpu < 100, rate);
     text_number(summary->peak_bytes / TEXT_GIB, 1, peak);
-    text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", name, label_of(side), rate,
+    text_table_row(table, "%c %s\t%s\t%.4g s\t%.0f%%\t%.0f%%\t%.0f%%\t%s\t%s%s", 'A' + i, label_of(side), rate,
                    summary->time_mean_s, 100 * summary->mfu, 100 * shares.share[TIME_WAITING],
                    100 * time_exposed(&shares), peak,
                    !summary->fits   ? "does not fit; "
                    : summary->tight ? "tight; "
                                     : "",
                    summary->plan_text);
+    text_table_colour(table, table->n_columns,
+                      !summary->fits            ? COLOUR_MISFIT
+                      : is_first(comparison, i) ? COLOUR_FIRST
+                                                : COLOUR_NONE);
 }
 
 static void print_heading(const struct comparison *comparison)
@@ -104,15 +117,13 @@ static void write_value(FILE *file, const char *name, const char *text)
     fprintf(file, "%.10g%s%s", value, prefix[i], unit);
 }
 
-/** Print one difference: its gain, and the values of A and B. */
-static void print_contribution(const struct contribution *contribution)
+/** Write one difference: its gain, and the values of A and B. */
+static void write_contribution(FILE *file, const struct contribution *contribution)
 {
     const struct difference *difference = contribution->difference;
-    char gain[16] = "refused", *line = NULL;
-    size_t n_bytes;
+    char gain[16] = "refused";
     if (contribution->refusal == NULL)
         snprintf(gain, sizeof gain, "%+.1f%%", 100 * (fabs(contribution->gain) < 0.0005 ? 0.0 : contribution->gain));
-    FILE *file = check_memstream(&line, &n_bytes);
     fprintf(file, "%9s  %s: ", gain, difference->name);
     write_value(file, difference->name, difference->from);
     fputs(" -> ", file);
@@ -121,9 +132,28 @@ static void print_contribution(const struct contribution *contribution)
         fprintf(file, "; %s", contribution->refusal);
     else if (!contribution->fits)
         fputs("; does not fit", file);
+    fputc('\n', file);
+}
+
+/** Print the largest differences. Long lines, such as reasons of refusals, are wrapped. @return the lines printed */
+static int32_t print_contributions(const struct comparison *comparison)
+{
+    int32_t n = comparison->differences.n;
+    char *text = NULL;
+    size_t n_bytes;
+    FILE *file = check_memstream(&text, &n_bytes);
+    struct contribution *sorted = check_calloc((size_t)n, sizeof *sorted);
+    memcpy(sorted, comparison->contributions, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_gains);
+    for (int32_t i = 0; i < n && i < MOST_SHOWN; i++)
+        write_contribution(file, &sorted[i]);
     CHECK(fclose(file) == 0);
-    text_print_clipped(COLUMNS, "%s", line);
-    free(line);
+    struct text_limits limits = {COLUMNS, 4, LINES - LINES_OF_HEAD - LINES_BELOW - (n > 1), NULL};
+    text_print_wrapped(text, &limits);
+    int32_t lines = text_wrapped_lines(text, &limits);
+    free(sorted);
+    free(text);
+    return lines;
 }
 
 /** Write the systems that both have, B over A. */
@@ -144,13 +174,13 @@ static void write_pairs(FILE *file, const struct comparison *comparison)
     fputs(n == 0 ? " none\n" : "\n", file);
 }
 
-/** Print the total and the largest differences. */
-static void print_differences(const struct comparison *comparison)
+/** Print the total and the largest differences. @return the lines of the differences */
+static int32_t print_differences(const struct comparison *comparison)
 {
     int32_t n = comparison->differences.n;
     if (n == 0) {
         puts("nothing differs between the keys of the two");
-        return;
+        return 0;
     }
     fputs("B has ", stdout);
     write_change(stdout, comparison->total);
@@ -160,15 +190,11 @@ static void print_differences(const struct comparison *comparison)
     if (n > MOST_SHOWN)
         printf(" (the %d largest; --json has all)", MOST_SHOWN);
     puts(":");
-    struct contribution *sorted = check_calloc((size_t)n, sizeof *sorted);
-    memcpy(sorted, comparison->contributions, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare_gains);
-    for (int32_t i = 0; i < n && i < MOST_SHOWN; i++)
-        print_contribution(&sorted[i]);
-    free(sorted);
+    int32_t lines = print_contributions(comparison);
     if (n > 1)
         printf("%+8.1f%%  interaction: what they give together beyond the sum of each alone\n",
                100 * comparison->interaction);
+    return lines + (n > 1);
 }
 
 /** Write the ranges of the sides that fit, and in which respects they are wider. */
@@ -190,8 +216,6 @@ static void write_ranges(FILE *file, const struct comparison *comparison)
 
 static void print_text(const struct comparison *comparison)
 {
-    enum { HEAD_LINES = 7 };
-    int32_t n = comparison->differences.n, shown = n < MOST_SHOWN ? n : MOST_SHOWN;
     char *text = NULL;
     size_t n_bytes;
     struct text_table table = {0};
@@ -199,15 +223,15 @@ static void print_text(const struct comparison *comparison)
     putchar('\n');
     text_table_columns(&table, "  system<0.22;tokens/s/GPU>;time>;MFU>;idle>;comm>;GiB>;plan<");
     for (int i = 0; i < 2; i++)
-        add_side(&table, &comparison->side[i], (char)('A' + i));
+        add_side(&table, comparison, i);
     text_table_print(&table, stdout, COLUMNS);
-    print_differences(comparison);
+    int32_t used = print_differences(comparison);
     FILE *file = check_memstream(&text, &n_bytes);
     write_pairs(file, comparison);
     write_ranges(file, comparison);
     fputs("all runs take the critical path; plans that are auto are searched again for each difference\n", file);
     CHECK(fclose(file) == 0);
-    text_print_wrapped(text, &(struct text_limits){COLUMNS, 2, LINES - HEAD_LINES - shown - (n > 1)});
+    text_print_wrapped(text, &(struct text_limits){COLUMNS, 2, LINES - LINES_OF_HEAD - used, NULL});
     free(text);
 }
 

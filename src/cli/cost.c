@@ -155,23 +155,12 @@ static bool check_experts(const struct arguments *arguments, const struct questi
 /** Check that the device has a curve of the precision's GEMMs, and experts a kernel. */
 static bool check_precision(const struct arguments *arguments, const struct question *question, struct error *err)
 {
-    char name[SCHEMA_WORD_BYTES], word[SCHEMA_WORD_BYTES], allowed[4 * SCHEMA_WORD_BYTES] = "";
-    bool experts = model_has_experts(&question->model), grouped = arguments->expert_gemms == DEVICE_GROUPED;
-    schema_choice_name(PRECISION_NAMES, arguments->precision, name);
-    for (int32_t i = 0; i < PRECISION_N_GEMM; i++)
-        if (question->device.gemm[i].efficiency > 0) {
-            size_t used = strlen(allowed);
-            schema_choice_name(PRECISION_NAMES, i, word);
-            snprintf(allowed + used, sizeof allowed - used, "%s%s", used > 0 ? ", " : "", word);
-        }
-    if (question->device.gemm[arguments->precision].efficiency <= 0)
-        return error_set(err, "--precision: %s was not measured on device %s; allowed: %s", name, question->device.name,
-                         allowed);
-    return arguments->precision == PRECISION_BF16 || !experts || !grouped ||
-           error_set(err,
-                     "--precision: %s: --expert-gemms grouped was not measured in fp8; allowed with it: multi-stream, "
-                     "sequential",
-                     name);
+    bool grouped = model_has_experts(&question->model) && arguments->expert_gemms == DEVICE_GROUPED;
+    char *refusal =
+        scenario_precision_refusal(&question->device, arguments->precision, grouped ? "--expert-gemms" : NULL);
+    bool ok = refusal == NULL || error_set(err, "--precision: %s", refusal);
+    free(refusal);
+    return ok;
 }
 
 /** Fill in `question`. Its address must not change afterwards, since its setting points into it. */

@@ -97,7 +97,7 @@ static void write_padding(FILE *file, const struct explained *explained)
 
 static void print_system(const struct scenario *scenario, const struct explained *explained)
 {
-    const struct text_limits limits = {COLUMNS, 4, LINES};
+    const struct text_limits limits = {COLUMNS, 4, LINES, NULL};
     char *text = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&text, &n_bytes);

@@ -140,7 +140,7 @@ static void print_text(const struct largest_values *values, const struct scenari
     }
     CHECK(fclose(file) == 0);
     int32_t used = 4 + n_rows + (listed || n_rows < values->n); /* lines printed, and the last one */
-    text_print_wrapped(stops, &(struct text_limits){COLUMNS, listed ? 2 : LINES - used, LINES - used});
+    text_print_wrapped(stops, &(struct text_limits){COLUMNS, listed ? 2 : LINES - used, LINES - used, NULL});
     free(stops);
     printf("%d value%s tried, each as a run on the critical path of %" PRId64 " iteration%s after %" PRId64
            " warm-up\n",

@@ -53,6 +53,13 @@ static const char *winner_of(const struct sensitivity_change *change)
     return change->rows->winner != NULL ? change->rows->winner : "none";
 }
 
+static enum colour colour_of(const struct trace_sensitivity *row, int32_t n_systems)
+{
+    return row->refused != NULL || !row->fits ? COLOUR_MISFIT
+           : row->rank == 1 && n_systems > 1  ? COLOUR_FIRST
+                                              : COLOUR_NONE;
+}
+
 /** Add the row of a change, which ends with the system that wins instead or ties, and with -v with the reason of a
  * refusal. */
 static void add_row(struct text_table *table, const struct sensitivity *sensitivity, int32_t index, bool verbose)
@@ -64,6 +71,7 @@ static void add_row(struct text_table *table, const struct sensitivity *sensitiv
     for (int32_t i = 0; i < n_cells(sensitivity, verbose); i++) {
         write_cell(&change->rows[i], index > 0, text);
         text_table_cell(table, "%s", text);
+        text_table_colour(table, 1, colour_of(&change->rows[i], sensitivity->n_systems));
     }
     bool changes = index > 0 && change->rows->winner_changes, ties = *change->tie != '\0';
     int bytes = verbose && refusal != NULL ? (int)strcspn(refusal, "\n") : 0;
@@ -162,7 +170,7 @@ static void write_verdict(FILE *file, const struct sensitivity *sensitivity)
 /** Print at most LINES lines, or all. */
 static void print_text(const struct sensitivity *sensitivity, const struct scenario *scenario, bool verbose)
 {
-    const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 5};
+    const struct text_limits limits = {COLUMNS, verbose ? INT32_MAX : 3, verbose ? INT32_MAX : 5, NULL};
     char *verdict = NULL;
     size_t n_bytes;
     FILE *file = check_memstream(&verdict, &n_bytes);

@@ -168,7 +168,7 @@ static void print_fits(const struct validate *validate, int32_t n_calibration, i
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, "; not counted: %d calibration rows, %d skipped (-v prints every row)",
              (int)n_calibration, (int)n_skipped);
-    text_print_wrapped(text, &(struct text_limits){100, 3, 3});
+    text_print_wrapped(text, &(struct text_limits){100, 3, 3, NULL});
 }
 
 /** Count the rows that have no error in the table. */
@@ -249,6 +249,8 @@ void validation_print_kinds(const struct validate *validate)
     text_table_print(&table, stdout, 0);
     puts("tokens/s/GPU: settings of trust A and A-, unless a line says any; held: runs inside p5 to p95 of the\n"
          "  errors of other sources (docs/model/errors.md, \"How sure\"); -v adds frameworks, GPUs and trust B");
+    if (!read)
+        printf("held is not known: %s\n", err.text);
     print_gains(validate);
     print_fits(validate, n_calibration, n_skipped);
 }

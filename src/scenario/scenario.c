@@ -23,16 +23,21 @@ bool scenario_has_dispatcher(const struct device *device, int32_t dispatcher)
                                                        : true;
 }
 
-/** Return whether a precision is refused only because one kernel computes all experts. */
-static bool groups_experts(const struct scenario *scenario, int32_t precision)
+/** Return whether one kernel computes all experts. */
+static bool groups_experts(const struct scenario *scenario)
 {
-    return precision != PRECISION_BF16 && model_has_experts(&scenario->model) &&
-           scenario->expert_gemms == DEVICE_GROUPED && scenario->device.gemm[precision].efficiency > 0;
+    return model_has_experts(&scenario->model) && scenario->expert_gemms == DEVICE_GROUPED;
+}
+
+/** Return whether GEMMs in a precision were measured, also grouped ones of experts if there are any. */
+static bool has_precision(const struct device *device, int32_t precision, bool grouped)
+{
+    return device->gemm[precision].efficiency > 0 && (precision == PRECISION_BF16 || !grouped);
 }
 
 bool scenario_has_precision(const struct scenario *scenario, int32_t precision)
 {
-    return scenario->device.gemm[precision].efficiency > 0 && !groups_experts(scenario, precision);
+    return has_precision(&scenario->device, precision, groups_experts(scenario));
 }
 
 bool scenario_casts_are_eager(const struct scenario *scenario)
@@ -65,28 +70,31 @@ bool scenario_check_attention(const struct scenario *scenario, struct error *err
                           scenario->device.name, allowed);
 }
 
+char *scenario_precision_refusal(const struct device *device, int32_t precision, const char *grouped)
+{
+    char name[SCHEMA_WORD_BYTES], allowed[ALLOWED_SIZE] = "";
+    if (has_precision(device, precision, grouped != NULL))
+        return NULL;
+    schema_choice_name(PRECISION_NAMES, precision, name);
+    if (has_precision(device, precision, false))
+        return check_asprintf("%s: %s grouped was not measured in fp8; allowed with it: multi-stream, sequential", name,
+                              grouped);
+    for (int i = 0; i < PRECISION_N_GEMM; i++)
+        if (has_precision(device, i, grouped != NULL))
+            add_allowed(allowed, PRECISION_NAMES, i);
+    return device->fp8_flop_per_s == 0
+               ? check_asprintf("%s: device %s has no fp8 tensor cores; allowed: %s", name, device->name, allowed)
+               : check_asprintf("%s was not measured on device %s; allowed: %s", name, device->name, allowed);
+}
+
 bool scenario_check_precision(const struct scenario *scenario, struct error *err)
 {
-    char name[SCHEMA_WORD_BYTES];
-    schema_choice_name(PRECISION_NAMES, scenario->precision, name);
-    if (scenario_has_precision(scenario, scenario->precision))
-        return true;
-    if (groups_experts(scenario, scenario->precision))
-        return document_error(&scenario->document, document_find(&scenario->document, 0, "precision"), err,
-                              "precision: %s: expert_gemms grouped was not measured in fp8; allowed with it: "
-                              "multi-stream, sequential",
-                              name);
-    char allowed[ALLOWED_SIZE] = "";
-    for (int i = 0; i < PRECISION_N_GEMM; i++)
-        if (scenario_has_precision(scenario, i))
-            add_allowed(allowed, PRECISION_NAMES, i);
-    int32_t node = document_find(&scenario->document, 0, "precision");
-    if (scenario->device.fp8_flop_per_s == 0)
-        return document_error(&scenario->document, node, err,
-                              "precision: %s: device %s has no fp8 tensor cores; allowed: %s", name,
-                              scenario->device.name, allowed);
-    return document_error(&scenario->document, node, err, "precision: %s was not measured on device %s; allowed: %s",
-                          name, scenario->device.name, allowed);
+    char *refusal = scenario_precision_refusal(&scenario->device, scenario->precision,
+                                               groups_experts(scenario) ? "expert_gemms" : NULL);
+    bool ok = refusal == NULL || document_error(&scenario->document, document_find(&scenario->document, 0, "precision"),
+                                                err, "precision: %s", refusal);
+    free(refusal);
+    return ok;
 }
 
 bool scenario_takes_dispatch(const struct scenario *scenario, int32_t precision, int32_t dispatcher)

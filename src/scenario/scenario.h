@@ -205,6 +205,13 @@ bool scenario_casts_are_eager(const struct scenario *scenario);
 /** Check that the kernel of attention is among those of the device (device_has_attention). */
 bool scenario_check_attention(const struct scenario *scenario, struct error *err);
 
+/**
+ * Say why GEMMs in a precision cannot run: "mxfp8 was not measured on device h100-sxm; allowed: bf16, fp8-tensor".
+ * @param grouped  name of the choice that lets one kernel compute all experts; NULL: no kernel does
+ * @return NULL: they can; the caller frees
+ */
+char *scenario_precision_refusal(const struct device *device, int32_t precision, const char *grouped);
+
 /** Check that the device of a scenario has a curve of its precision. */
 bool scenario_check_precision(const struct scenario *scenario, struct error *err);
 
