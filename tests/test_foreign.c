@@ -39,6 +39,14 @@ static const struct {
      "8 2 2 2 12 H100\n4 5 6 7 \n0 4 2880Gbps 0.000025ms 0\n0 6 200Gbps 0.0005ms 0\n0 7 200Gbps 0.0005ms 0\n"
      "1 4 2880Gbps 0.000025ms 0\n",
      FOREIGN_SIMAI_NETWORK, "{nodes: 2, gpus_per_node: 2, nvlink: 360GBps, nic: 400Gbps}"},
+    {"config.json", "{\n  \"model_type\": \"llama\"\n}\n", FOREIGN_MODEL, "a scenario names it: `model: "},
+    {"launch", "#!/bin/bash\nexport A=1\n", FOREIGN_PLAN, "--output mine.yaml` makes a scenario of it"},
+    {"launch.sh", "A=1\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"titan.toml", "[training]\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"train.args", "# flags\n\n--num-layers 32\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"axolotl.yml", "# 8B\nbase_model: a/b\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"nemo.yaml", "model:\n  _target_: nemo.x\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"ds.json", "{\"fp16\": {}, \"train_batch_size\": 8}", FOREIGN_PLAN, "a script or recipe of another tool"},
 };
 
 TEST(foreign__recognises_files_and_reads_their_numbers)
@@ -58,7 +66,10 @@ TEST(foreign__recognises_files_and_reads_their_numbers)
 TEST(foreign__leaves_other_files_alone)
 {
     static const char *const texts[] = {
-        "", "nodes: 4\n", "DATA\n", "MODELS\n2\n", "8 2 2 2 12\n", "8 2 2 2 12 H100 more\n"};
+        "", "nodes: 4\n", "DATA\n", "MODELS\n2\n", "8 2 2 2 12\n", "8 2 2 2 12 H100 more\n",
+        /* A scenario stays one, though a comment or a key comes from another tool. */
+        "#   --num-layers 32 -> model.layers: 32\nname: a\n", "---\n# _target_: x\nmodel: a\n",
+        "#!/usr/bin/env slimsim\nbase_model: a/b\nsystems: []\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *path = harness_path("other.yaml");
         FILE *file = fopen(path, "wb");

@@ -432,6 +432,17 @@ class Refusals(unittest.TestCase):
                     refused += 1
         self.assertTrue(40 < refused < 360, refused)
 
+    def test_verbs_that_read_a_scenario__name_import(self):
+        """A script or recipe in place of a scenario gets the command that makes one of it, and nothing else."""
+        for recipe in sorted(RECIPES.iterdir()):
+            done = run("run", recipe)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), recipe)
+            self.assertEqual(done.stderr, f"slimsim: {recipe}: it is a script or recipe of another tool; `slimsim import {recipe} "
+                             "--output mine.yaml` makes a scenario of it\n")
+        for verb in (["plan"], ["lengths"], ["sensitivity"], ["capacity"], ["explain"], ["compare", recipe], ["export", "--megatron"],
+                     ["max", "data.context", "--to=1Mi"], ["submit", "--shards=2"]):
+            self.assertEqual(run(*verb, recipe).stderr, done.stderr, verb)
+
     def test_output__is_not_replaced(self):
         path = write("kept.yaml", "mine\n")
         done = run("import", "-", "--output", path, input=LLAMA2_7B)

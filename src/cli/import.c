@@ -158,7 +158,7 @@ int command_import(int argc, char **argv)
     struct arguments arguments = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    if (arguments.nodes != NULL || import_is_cluster(1, &arguments.path)) {
+    if (arguments.nodes != NULL || import_is_cluster(arguments.path)) {
         print_cluster(&arguments, &err);
         return command_fail(&err);
     }

@@ -15,6 +15,8 @@ enum foreign {
     FOREIGN_CHAKRA,        /* an execution trace, the workload of ASTRA-sim */
     FOREIGN_WORKLOAD,      /* a text of layers, the workload of SimAI and of ASTRA-sim 1 */
     FOREIGN_SIMAI_NETWORK, /* nodes, switches and links */
+    FOREIGN_MODEL,         /* config.json of Hugging Face */
+    FOREIGN_PLAN,          /* a launch script, arguments or a recipe of a training */
 };
 
 /** Return whose file it is. FOREIGN_NONE: that of none, or no regular file that can be read. */
