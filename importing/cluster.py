@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This program makes a platform of NCCL's topology of a node, Slurm's topology.conf, or both. `slimsim import` runs it.
+"""This program makes a platform of NCCL's topology of a node, Slurm's topology.conf or topology.yaml, or both. `slimsim
+import` runs it.
 
 `read` returns the YAML text. Its first lines say what was assumed and what was left out. A ValueError is a sentence on
 a file that cannot be read so.
@@ -19,7 +20,8 @@ import yaml
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "model"
 MOST_NODES = 1 << 20
-SLURM_KEYS = "SwitchName Switches Nodes LinkSpeed BlockName BlockSizes".split()
+SLURM_KEYS = "SwitchName Switches Nodes LinkSpeed BlockName BlockSizes Level BlockIndex BlockSize".split()
+YAML_LISTS = {"tree": ("switches", "SwitchName", "switch"), "block": ("blocks", "BlockName", "block")}  # of topology.yaml
 
 
 class Platform:
@@ -235,7 +237,8 @@ def expand(text):
 
 
 def read_lines(path, text):
-    """List the lines of topology.conf as {key: value}, with their numbers. A key may have any case."""
+    """List the lines of topology.conf, or of what `scontrol show topology` prints, as places and {key: value}. A key may
+    have any case."""
     known = {key.lower(): key for key in SLURM_KEYS}
     lines = []
     while (joined := re.sub(r"\\\r?\n(.*)", r" \1\n", text)) != text:  # a line goes on behind a backslash
@@ -245,17 +248,37 @@ def read_lines(path, text):
         for word in line.split("#")[0].split():
             key, equals, value = word.partition("=")
             if not equals or key.lower() not in known:
-                raise ValueError(f"{path}:{number}: '{word}' is not known; allowed: {', '.join(f'{key}=' for key in SLURM_KEYS)}")
+                raise ValueError(f"{path}:{number}: '{word}' is not known; allowed: {', '.join(f'{key}=' for key in SLURM_KEYS[:6])}")
             entry[known[key.lower()]] = value
         if entry:
-            lines.append((number, entry))
+            lines.append((f"{path}:{number}", entry))
     return lines
 
 
+def read_yaml(path, text):
+    """List the switches or blocks of topology.yaml in the same form. Of several topologies, the cluster's default counts."""
+    try:
+        listed = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path}: is no valid YAML: {' '.join(str(error).split())[:120]}") from error
+    topologies = [entry for entry in (listed if isinstance(listed, list) else [listed]) if isinstance(entry, dict)]
+    default = next((entry for entry in topologies if entry.get("cluster_default")), (topologies or [{}])[0])
+    kind = next((kind for kind in YAML_LISTS if isinstance(default.get(kind), dict)), None)
+    if kind is None:
+        raise ValueError(f"{path}: its topology has neither tree nor block, so it names no switches; allowed: tree, block")
+    key, slurm, own = YAML_LISTS[kind]
+    listed = default[kind].get(key)
+    entries = [entry for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)]
+    names = {own: slurm, "children": "Switches", "nodes": "Nodes"}
+    lines = [(f"{path}: {own} {entry.get(own)}", {names[word]: str(value) for word, value in entry.items() if word in names})
+             for entry in entries]
+    return lines + ([(path, {"BlockSizes": ""})] if "block_sizes" in default[kind] else [])
+
+
 def read_fabric(platform, path, text):
-    """Take Slurm's topology.conf. @return the number of its nodes"""
+    """Take Slurm's topology.conf or topology.yaml. @return the number of its nodes"""
     leaves, above, switches, n_above, blocks = {}, set(), set(), 0, False
-    for number, entry in read_lines(path, text):
+    for place, entry in read_lines(path, text) if re.search(r"(?i)(switch|block)name=", text) else read_yaml(path, text):
         platform.left_out += [f"{key}." for key in ("LinkSpeed", "BlockSizes") if key in entry and f"{key}." not in platform.left_out]
         n_above += "Switches" in entry
         blocks = blocks or "BlockName" in entry
@@ -264,11 +287,11 @@ def read_fabric(platform, path, text):
             if name is None and "BlockSizes" not in entry:
                 raise ValueError("it lacks SwitchName= or BlockName=")
             switches.add(name)
-            if "Nodes" in entry:
+            if "Nodes" in entry and "Switches" not in entry:  # with both, they are the nodes below the switches
                 leaves.setdefault(name, []).extend(expand(entry["Nodes"]))
             above |= set(expand(entry.get("Switches", "")))
         except ValueError as error:
-            raise ValueError(f"{path}:{number}: {error}") from error
+            raise ValueError(f"{place}: {error}") from error
     missing = sorted(above - switches)
     if missing:
         raise ValueError(f"{path}: no line has SwitchName={missing[0]}, which a line with Switches= names")
@@ -305,7 +328,7 @@ def read(path, text, options):
     nodes = [file for file in files if "<system" in file[1]]
     fabrics = [file for file in files if file not in nodes]
     if len(nodes) > 1 or len(fabrics) > 1:
-        raise ValueError(f"{files[1][0]}: it is a second file of the same kind; allowed: NCCL's topology of one node, and one topology.conf")
+        raise ValueError(f"{files[1][0]}: it is a second file of the same kind; allowed: NCCL's topology of one node, and one topology.conf or topology.yaml")
     platform = Platform()
     platform.set("nodes", 0)
     n_listed = read_node(platform, *nodes[0]) if nodes else 1
@@ -323,7 +346,7 @@ def read(path, text, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Make a platform of NCCL's topology, of Slurm's topology.conf, or of both.")
+    parser = argparse.ArgumentParser(description="Make a platform of NCCL's topology, of Slurm's topology.conf or topology.yaml, or of both.")
     parser.add_argument("--nodes", type=int, help="nodes of the cluster")
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()

@@ -20,7 +20,8 @@ static bool check_file(const char *path, struct error *err)
     if (whose == FOREIGN_NCCL || whose == FOREIGN_SLURM)
         return true;
     if (!import_is_cluster(path))
-        return error_set(err, "%s: is neither NCCL's topology of a node nor Slurm's topology.conf", path);
+        return error_set(err, "%s: is neither NCCL's topology of a node nor Slurm's topology.conf or topology.yaml",
+                         path);
     return (whose != FOREIGN_SIMGRID || platform_file_read(path, &platform, err)) && foreign_refuse(whose, path, err);
 }
 

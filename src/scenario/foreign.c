@@ -22,6 +22,8 @@ static const struct mark {
     {FOREIGN_SIMGRID, "<platform", NULL},
     {FOREIGN_SLURM, "SwitchName=", NULL},
     {FOREIGN_SLURM, "BlockName=", NULL},
+    {FOREIGN_SLURM, "- topology:", NULL},
+    {FOREIGN_MATRIX, "GPU0\t", " X \t"},
     {FOREIGN_ASTRA_NETWORK, "npus_count", NULL},
     {FOREIGN_ASTRA_NETWORK, "units-count", NULL},
     {FOREIGN_ASTRA_SYSTEM, "scheduling-policy", "all-reduce-implementation"},
@@ -271,7 +273,14 @@ bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
         return error_add(err,
                          "%s: it is %s; `slimsim import %s > cluster.yaml` makes a platform of it, which a scenario "
                          "names: `platform: cluster.yaml`",
-                         path, whose == FOREIGN_NCCL ? "NCCL's topology of a node" : "Slurm's topology.conf", path);
+                         path, whose == FOREIGN_NCCL ? "NCCL's topology of a node" : "Slurm's topology of switches",
+                         path);
+    case FOREIGN_MATRIX:
+        return error_add(
+            err,
+            "%s: it is the matrix of `nvidia-smi topo`, which gives no rates; write NCCL's topology of the "
+            "node in its place (`slimsim help own-cluster`)",
+            path);
     case FOREIGN_SIMGRID:
         return error_add(err, "%s: it is a platform of SimGrid; a scenario names it: `platform: %s`", path, path);
     case FOREIGN_ASTRA_NETWORK:

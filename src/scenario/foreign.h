@@ -8,7 +8,8 @@
 enum foreign {
     FOREIGN_NONE,
     FOREIGN_NCCL,          /* NCCL_TOPO_DUMP_FILE */
-    FOREIGN_SLURM,         /* topology.conf */
+    FOREIGN_SLURM,         /* topology.conf or topology.yaml */
+    FOREIGN_MATRIX,        /* how nvidia-smi says that GPUs are joined */
     FOREIGN_SIMGRID,       /* a platform, with hosts as here or others */
     FOREIGN_ASTRA_NETWORK, /* sizes and links of an analytical network */
     FOREIGN_ASTRA_SYSTEM,  /* scheduling and collectives */
