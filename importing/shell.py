@@ -11,7 +11,7 @@ import fnmatch
 import operator
 import re
 
-from report import UNSET
+from report import GAP, UNSET
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 ASSIGNMENT = re.compile(rf"({NAME})(\+?)=(.*)", re.DOTALL)
@@ -24,6 +24,11 @@ NUMBER_TESTS = {"-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le
 TEXT_TESTS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne}
 PREFIXES = ("export", "local", "readonly", "declare", "typeset", "do", "{", "!")
 OTHERS = ("for", "while", "until", "select", "done", "}", "function")  # of loops and functions
+
+
+def unset(text):
+    """Return what stands for a variable, command or expression that has no value."""
+    return UNSET + re.sub(r"\s+", GAP, text)
 
 
 def whole(expression):
@@ -123,7 +128,8 @@ class Script:
         try:
             return str(whole(text))
         except ValueError:
-            return UNSET + "((" + inside + "))"
+            unknown = re.search(rf"[{UNSET}$](\(.*\))|({NAME})", text)  # a command or variable that it needs
+            return unset((unknown[1] or unknown[2]) if unknown else f"(({inside}))")
 
     def _expanded(self, word, at):
         """Return the fields of the expansion that begins at a dollar sign, and the place behind it."""
@@ -132,7 +138,7 @@ class Script:
             return [self._arithmetic(word[at + 3:end - 2])], end
         if word.startswith("$(", at):
             end = _closing(word, at + 2, "(", ")")
-            return [UNSET + word[at + 1:end]], end
+            return [unset(word[at + 1:end])], end
         if word.startswith("${", at):
             end = _closing(word, at + 2, "{", "}")
             return self._braced(word[at + 2:end - 1]), end
@@ -140,6 +146,8 @@ class Script:
         if match is None:
             return ["$"], at + 1
         name = match[1] or match[2]
+        if name == "#":
+            return [str(sum(given.isdigit() for given in self.given))], match.end()
         return (self._braced(name) if match[1] or name in "@*0123456789" else [UNSET + name]), match.end()
 
     def fields(self, word):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads runs of Hugging Face's Trainer: axolotl, LLaMA-Factory, Accelerate's FSDP, and DeepSpeed's files."""
-import fnmatch
 import math
 import pathlib
 import re
@@ -76,16 +75,6 @@ def _stage_of_name(report, setting):
                "other settings are DeepSpeed's defaults")
     if "offload" in name:
         report.say("not modelled", f"{setting.value}: the offload in its name is not counted")
-
-
-def refuse(report):
-    """Refuse runs that train in another manner."""
-    for name, setting in report.settings.items():
-        for entry in report.table["refused"]:
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in entry["settings"]) and not is_off(setting.value):
-                if str(setting.value).lower() not in entry.get("unless", ()):
-                    report.fail(setting.shown, entry["why"])
-                report.without(name)
 
 
 def _degrees(report):
@@ -258,6 +247,8 @@ def _batch(report):
     if report.tool == "LLaMA-Factory" and report.get("packing") is None and report.get("stage") == "pt":
         packs = True
     packings = ("sample_packing", "packing", "neat_packing")
+    if report.get("block_size") is not None:  # run_clm.py joins all texts and cuts them into blocks
+        packs, packings = True, (*packings, "block_size")
     if packs:
         report.take("system", "best-fit", *packings)
         if "data.global_batch" not in report.given:
@@ -277,7 +268,7 @@ def _batch(report):
 def read(report):
     """Turn settings into keys of a scenario."""
     follow(report)
-    refuse(report)
+    report.refuse()
     _liger(report)
     common.take_hub_model(report, "base_model", "model_name_or_path", "model_id")
     report.apply()
