@@ -20,8 +20,14 @@ import yaml
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "model"
 MOST_NODES = 1 << 20
+PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")  # of a hostlist
 SLURM_KEYS = "SwitchName Switches Nodes LinkSpeed BlockName BlockSizes Level BlockIndex BlockSize".split()
 YAML_LISTS = {"tree": ("switches", "SwitchName", "switch"), "block": ("blocks", "BlockName", "block")}  # of topology.yaml
+
+
+def table(name):
+    """Return a file of the folder model."""
+    return yaml.safe_load((MODEL / f"{name}.yaml").read_text())
 
 
 class Platform:
@@ -101,13 +107,13 @@ class Node:
 
 def device_of(node, links_rate):
     """Name the device, and the others that it may be."""
-    known = yaml.safe_load((MODEL / "nccl_topology.yaml").read_text())["pci_device"].get(node.function)
+    known = table("nccl_topology")["pci_device"].get(node.function)
     if known is not None:
         return [known]
     names = []
     for path in sorted((MODEL / "gpu").glob("*.yaml")):
-        device = yaml.safe_load(path.read_text())
-        base = yaml.safe_load((MODEL / "gpu" / f"{device['like']}.yaml").read_text()) if "like" in device else {}
+        device = table(f"gpu/{path.stem}")
+        base = table(f"gpu/{device['like']}") if "like" in device else {}
         capability = device.get("compute_capability", base.get("compute_capability", 0))
         if round(10 * float(capability)) == node.sm and links_rate in (None, float(device["nvlink_bytes_per_s"])):
             names.append(device["name"])
@@ -124,7 +130,7 @@ def read_nvlink(platform, node, n_gpus):
     if count == 0:
         platform.set("nvlink", "none", "GPUs send by PCIe")
         return None
-    rates = yaml.safe_load((MODEL / "nccl_topology.yaml").read_text())["nvlink_bytes_per_s"]
+    rates = table("nccl_topology")["nvlink_bytes_per_s"]
     if node.sm not in rates:
         platform.assumed.append(f"{count} NVLinks have the rate of the device's data sheet, as that of sm {node.sm} is not known.")
         return None
@@ -213,7 +219,7 @@ def read_node(platform, path, text):
 def expand(text):
     """List the names of Slurm's hostlist, such as rack[1-2]-n[001-016],login."""
     names = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text):
+    for part in PART.findall(text):
         pieces = []
         for piece in re.findall(r"\[[^\]]*\]|[^\[]+", part):
             if not piece.startswith("["):
@@ -222,16 +228,15 @@ def expand(text):
             numbers = []
             for span in piece[1:-1].split(","):
                 match = re.fullmatch(r"(\d+)(?:-(\d+))?", span)
-                if match is None or int(match[2] or match[1]) < int(match[1]):
+                first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+                if last < first:
                     raise ValueError(f"'{span}' in '{part}' is no range; allowed: such as [001-016,18]")
-                if int(match[2] or match[1]) - int(match[1]) >= MOST_NODES:
-                    raise ValueError(f"'{part}' has too many names; allowed: at most {MOST_NODES}")
-                numbers += [str(number).zfill(len(match[1])) for number in range(int(match[1]), int(match[2] or match[1]) + 1)]
+                numbers += [str(number).zfill(len(match[1])) for number in range(first, min(last, first + MOST_NODES) + 1)]
             pieces.append(numbers)
         if math.prod(map(len, pieces)) > MOST_NODES:
             raise ValueError(f"'{part}' has too many names; allowed: at most {MOST_NODES}")
         names += map("".join, itertools.product(*pieces))
-    if re.sub(r"(?:[^,\[\]]|\[[^\[\]]*\])+", "", text).strip(","):
+    if PART.sub("", text).strip(","):
         raise ValueError(f"'{text}' has a bracket without its other half")
     return names
 

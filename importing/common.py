@@ -176,6 +176,12 @@ def take_hub_model(report, *names):
                 else hub_model(report, name, report.present(*names)[0].shown), *names)
 
 
+def assume_balance(report):
+    """Assume that routing to experts is balanced, if nothing says it."""
+    if "expert_imbalance" not in report.values:
+        report.assume("expert_imbalance", 1, "routing is balanced, as in benchmarks; real routing is not (`slimsim help experts`)")
+
+
 def need(report, key, what):
     """Check that a key has a value."""
     if key not in report.values:

@@ -326,8 +326,7 @@ def experts(report):
                 report.take(key, value)
         if report.script and "plan.etp" not in report.values:
             report.take("plan.etp", report.values.get("plan.tp", 1))
-        if "expert_imbalance" not in report.values:
-            report.assume("expert_imbalance", 1, "routing is balanced, as in benchmarks; real routing is not (`slimsim help experts`)")
+        common.assume_balance(report)
         return
     for key in ("expert_gemms", "fused.permute", "communication.ep_overlap", "expert_imbalance", "plan.ep", "plan.etp",
                 "plan.capacity_factor", "plan.pad_to_capacity"):

@@ -215,7 +215,7 @@ def _script(path, text, given):
     else:
         raise Error(f"{path}: no flags of a known tool were found; allowed: a launch script or a list of arguments of "
                     "Megatron-LM, a recipe of NeMo or Megatron-Bridge (YAML), torchtitan's TOML, DeepSpeed's JSON, YAML of "
-                    "axolotl, LLaMA-Factory or Accelerate, or a plan in words (\"TP4 PP4 DP16\")")
+                    "axolotl, LLaMA-Factory or Accelerate, NCCL's topology or Slurm's, or a plan in words (\"TP4 PP4 DP16\")")
     report.unread = unread
     for test in unsure:
         report.say("assumed", f"the test {test} holds; it depends on what the script does not set")

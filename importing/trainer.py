@@ -9,7 +9,6 @@ from report import Error, Setting, is_off
 
 SHARDS = ("dp_shard_size", "parallelism_config_dp_shard_size")
 REPLICAS = ("dp_replicate_size", "parallelism_config_dp_replicate_size")
-STAGE_OF_NAME = ("zero1", "zero2", "zero3", "z0", "z1", "z2", "z3")
 
 
 def flat(mapping, prefix=""):
@@ -61,17 +60,15 @@ def follow(report):
 def _stage_of_name(report, setting):
     """Take the stage of a DeepSpeed file that is not there from its name: zero3_bf16.json, ds_z2_config.json."""
     name = pathlib.Path(setting.value).name.lower()
-    stages = [word[-1] for word in STAGE_OF_NAME if word in name.replace("zero-", "zero").replace("stage",
-                                                                                                  "zero").replace("zero_",
-                                                                                                                  "zero")]
     if not name.endswith(".json"):
         return
-    if not stages:
+    found = re.search(r"(?:z|zero|stage)[-_]?(?:stage[-_]?)?([0-3])", name)
+    if found is None:
         report.fail(setting.shown, "there is no such file, and its name has no stage of ZeRO; allowed: a path that begins in "
                     "the configuration's folder")
-    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", int(stages[0]), setting.label,
-                                                            setting.shown)
-    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stages[0]} of ZeRO, and its "
+    stage = int(found[1])
+    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", stage, setting.label, setting.shown)
+    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stage} of ZeRO, and its "
                "other settings are DeepSpeed's defaults")
     if "offload" in name:
         report.say("not modelled", f"{setting.value}: the offload in its name is not counted")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module is the part of `slimsim import` that makes a platform of NCCL's topology and Slurm's topology.conf. */
+/** This module is the part of `slimsim import` that makes a platform of NCCL's topology and Slurm's. */
 #ifndef SLIMSIM_CLI_IMPORT_CLUSTER_H
 #define SLIMSIM_CLI_IMPORT_CLUSTER_H
 
