@@ -18,7 +18,7 @@ static const struct {
     {"block", "BlockName=a Nodes=n[1-4]\n", FOREIGN_SLURM, "Slurm's topology of switches"},
     {"topology.yaml", "---\n- topology: a\n  tree:\n    switches: []\n", FOREIGN_SLURM, "`slimsim import "},
     {"topo.txt", "\tGPU0\tGPU1\nGPU0\t X \tNV18\n", FOREIGN_MATRIX, "the matrix of `nvidia-smi topo`, which gives no rates"},
-    {"simgrid.xml", "<?xml version='1.0'?>\n<platform version=\"4.1\"/>", FOREIGN_SIMGRID, "a platform of SimGrid"},
+    {"simgrid.xml", "<?xml version='1.0'?>\n<platform version=\"4.1\"/>", FOREIGN_SIMGRID, "the file has no GPU"},
     {"three.yml", "topology: [Ring, FullyConnected, Switch]\nnpus_count: [2, 8, 4]\nbandwidth: [250, 200.5, 50]\n",
      FOREIGN_ASTRA_NETWORK, "{nodes: 32, gpus_per_node: 2, nvlink: 250GBps, nic: 200.5GBps}"},
     {"one.yml", "npus_count: [ 16 ]\nbandwidth: [ 50.0 ]\n", FOREIGN_ASTRA_NETWORK,

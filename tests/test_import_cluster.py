@@ -164,13 +164,19 @@ class Foreign(unittest.TestCase):
             said = run("platform", path)
             self.assertEqual((said.returncode, said.stdout), (2, ""))
             self.assertIn(f"write in its place `platform: {platform}`", said.stderr)
-            self.assertEqual(run("import", path).stderr, said.stderr)
+            self.assertEqual((run("import", path).stderr, run("run", path).stderr), (said.stderr, said.stderr))
             done = run("run", write("foreign.yaml", scenario), "--output", SCRATCH)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(said.stderr.removeprefix("slimsim: "), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             taken = run("run", write("taken.yaml", scenario.replace(str(path), platform)), "--quiet", "--output", fresh("taken"))
             self.assertEqual(taken.returncode, 0, taken.stderr)
+
+    def test_foreign__a_platform_in_place_of_a_scenario_is_named_by_one(self):
+        path = write("own.xml", run("platform", "hopper-1x2").stdout)
+        done = run("run", path)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, f"slimsim: {path}: it is a platform of SimGrid; a scenario names it: `platform: {path}`\n")
 
     def test_foreign__the_matrix_of_nvidia_smi_names_what_to_write(self):
         matrix = write("topo.txt", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-47\nGPU1\tNV18\t X \t0-47\n")

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "scenario/foreign.h"
-#include "scenario/platform_file.h"
 
 bool import_is_cluster(const char *path)
 {
@@ -16,13 +15,12 @@ bool import_is_cluster(const char *path)
 static bool check_file(const char *path, struct error *err)
 {
     enum foreign whose = foreign_of(path);
-    struct platform platform;
     if (whose == FOREIGN_NCCL || whose == FOREIGN_SLURM)
         return true;
     if (!import_is_cluster(path))
         return error_set(err, "%s: is neither NCCL's topology of a node nor Slurm's topology.conf or topology.yaml",
                          path);
-    return (whose != FOREIGN_SIMGRID || platform_file_read(path, &platform, err)) && foreign_refuse(whose, path, err);
+    return foreign_refuse(whose, path, err);
 }
 
 bool import_cluster(int n_files, const char *const *files, const char *nodes, struct error *err)

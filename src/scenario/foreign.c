@@ -10,6 +10,7 @@
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/quantity.h"
+#include "scenario/platform_file.h"
 
 enum { HEAD_BYTES = 1 << 16 };
 
@@ -266,6 +267,7 @@ static void workload_plan(const char *head, char *text, size_t size)
 bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
 {
     char head[HEAD_BYTES], text[256] = "nodes: ..., gpus_per_node: ..., nvlink: ..., nic: ...";
+    struct platform platform;
     read_head(path, head);
     switch (whose) {
     case FOREIGN_NCCL:
@@ -281,8 +283,9 @@ bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
             "%s: it is the matrix of `nvidia-smi topo`, which gives no rates; write NCCL's topology of the "
             "node in its place (`slimsim help own-cluster`)",
             path);
-    case FOREIGN_SIMGRID:
-        return error_add(err, "%s: it is a platform of SimGrid; a scenario names it: `platform: %s`", path, path);
+    case FOREIGN_SIMGRID: /* one of another program gets the sentence that a scenario gets, too */
+        return platform_file_read(path, &platform, err) &&
+               error_add(err, "%s: it is a platform of SimGrid; a scenario names it: `platform: %s`", path, path);
     case FOREIGN_ASTRA_NETWORK:
         astra_platform(path, text, sizeof text);
         return error_add(err, "%s: it is a network of ASTRA-sim; write in its place `platform: {%s}`", path, text);
