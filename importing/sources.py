@@ -97,10 +97,22 @@ def arguments_of(text):
     return [word.strip("'\"") for line in lines for word in line.split()]
 
 
+def _of_slurm(text):
+    """Return the variables that Slurm sets by a script's #SBATCH lines."""
+    words = [word for line in re.findall(r"^#SBATCH\s+(.*)", text, re.MULTILINE) for word in line.split("#")[0].split()]
+    said = {setting.name: str(setting.value) for setting in flags(words)}
+    nodes, tasks, gpus = (said.get(name, "") for name in ("nodes", "ntasks_per_node", "gpus_per_node"))
+    gpus = gpus.split(":")[-1] if gpus else said.get("gres", "").split(":")[-1]
+    found = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS_PER_NODE": tasks, "SLURM_GPUS_PER_NODE": gpus,
+             "SLURM_GPUS_ON_NODE": gpus, "SLURM_NTASKS": str(int(nodes) * int(tasks)) if nodes.isdigit() and tasks.isdigit() else ""}
+    return {name: value for name, value in found.items() if value.isdigit()}
+
+
 def settings_of_script(text, given):
     """Return the settings of a script or a list of arguments, the tests that could not be evaluated, and unread words."""
     listed = arguments_of(text)
-    script = shell.Script("" if listed else text, {name: given[name] for name in given if is_variable(name)})
+    variables = {name: given[name] for name in given if is_variable(name)}
+    script = shell.Script("" if listed else text, {**_of_slurm(text), **variables})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -108,7 +120,7 @@ def settings_of_script(text, given):
         found = [Setting("nnodes", exported[1], shown, shown), Setting("nproc_per_node", exported[2], shown, shown)]
     for name in (*common.NODES, *common.OF_A_NODE, *common.ALL):
         value = script.variables.get(name, [])
-        if len(value) == 1 and name.isupper():
+        if len(value) == 1 and name.isupper() and (name in variables or not name.startswith("SLURM_")):
             found.append(Setting(name, value[0], name, f"{name}={value[0]}"))
     unread = []
     if "CONFIG_FILE" in script.variables:  # of torchtitan's run_train.sh

@@ -323,6 +323,13 @@ srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attent
         self.assertEqual((scenario["platform"], scenario["systems"][0]["plan"]["tp"]), ({"nodes": 4, "gpus_per_node": 8}, 2))
         self.assertNotIn("wandb", done.stdout)
 
+    def test_entries_of_arrays__are_taken(self):
+        for entry, settings, context in (("1", (), 8192), ("1 - 1", (), 4096), ("$AT", ("AT=1",), 8192), ("$AT", ("SEQS=2048",), 2048)):
+            script = f"SEQS=(4096 8192)\ntorchrun pretrain_gpt.py {LLAMA2_7B}".replace("\n--", " --").replace("length 4096", f"length ${{SEQS[{entry}]}}")
+            done = run("import", "-", *settings, input=script)
+            self.assertEqual(yaml.safe_load(done.stdout)["data"]["context"], context, done.stderr)
+        self.assertIn("allowed: SEQS=VALUE", run("import", "-", input=script.replace("$AT", "2")).stderr)
+
     def test_what_the_user_gives__counts(self):
         scenario = yaml.safe_load(self.read("1=8B", "TP=4", "global_batch_size=128").stdout)
         self.assertEqual((scenario["systems"][0]["plan"]["tp"], scenario["data"]["global_batch"]), (4, 128))
@@ -370,8 +377,27 @@ srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attent
 
     def test_test_that_cannot_be_evaluated__is_said(self):
         done = run("import", "-", "--set", "model=llama3-8b", input=self.SCRIPT.replace("SIZE=$1", ""))
-        (line,) = [line for line in comments(done.stdout, "Assumed") if line.startswith("the test")]
-        self.assertIn("$SIZE = 7B", line)
+        lines = [line for line in comments(done.stdout, "Assumed") if line.startswith("the test")]
+        self.assertEqual(lines, ["the test [ $SIZE = 7B ] holds; it depends on what the script does not set",
+                                 "the test case $SIZE in *) holds; it depends on what the script does not set"])
+        unheard = "if [ -d $LOG ]; then mkdir x; fi\n[ -f $LOG ] && ls\n"  # nothing depends on it
+        self.assertNotIn("$LOG", run("import", "-", "1=8B", input=unheard + self.SCRIPT).stdout)
+        heard = "[ -f $LOG ] && SIZE=8B\n"
+        self.assertIn("the test [ -f $LOG ] holds", run("import", "-", input=self.SCRIPT.replace("SIZE=$1\n", heard)).stdout)
+
+    def test_variables_of_slurm__are_those_of_its_flags(self):
+        script = """\
+#SBATCH --nodes=16 --ntasks-per-node 8   # of 32
+#SBATCH --gres=gpu:h200:8
+case $SLURM_JOB_NUM_NODES in 16) PP=4 ;; *) PP=2 ;; esac
+GBS=$((SLURM_NNODES * SLURM_GPUS_ON_NODE + SLURM_NTASKS))
+srun python pretrain_gpt.py --global-batch-size $GBS --pipeline-model-parallel-size $PP """ + LLAMA2_7B.replace(
+            "--micro-batch-size 1 --global-batch-size 32", "").replace("\n", " ")
+        done = run("import", "-", input=script)
+        scenario = yaml.safe_load(done.stdout)
+        self.assertEqual((scenario["data"]["global_batch"], scenario["systems"][0]["plan"]["pp"]), (256, 4), done.stderr)
+        self.assertNotIn("SLURM_", done.stdout)
+        self.assertEqual(yaml.safe_load(run("import", "-", "SLURM_JOB_NUM_NODES=8", input=script).stdout)["systems"][0]["plan"]["pp"], 2)
 
 
 class OwnModels(unittest.TestCase):
