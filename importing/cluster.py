@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""This program makes a platform of NCCL's topology of a node, Slurm's topology.conf, or both. `slimsim import` runs it.
+"""This program makes a platform of NCCL's topology of a node, Slurm's topology.conf or topology.yaml, or both. `slimsim
+import` runs it.
 
 `read` returns the YAML text. Its first lines say what was assumed and what was left out. A ValueError is a sentence on
 a file that cannot be read so.
@@ -19,7 +20,14 @@ import yaml
 
 MODEL = pathlib.Path(__file__).resolve().parent.parent / "model"
 MOST_NODES = 1 << 20
-SLURM_KEYS = "SwitchName Switches Nodes LinkSpeed BlockName BlockSizes".split()
+PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")  # of a hostlist
+SLURM_KEYS = "SwitchName Switches Nodes LinkSpeed BlockName BlockSizes Level BlockIndex BlockSize".split()
+YAML_LISTS = {"tree": ("switches", "SwitchName", "switch"), "block": ("blocks", "BlockName", "block")}  # of topology.yaml
+
+
+def table(name):
+    """Return a file of the folder model."""
+    return yaml.safe_load((MODEL / f"{name}.yaml").read_text())
 
 
 class Platform:
@@ -99,13 +107,13 @@ class Node:
 
 def device_of(node, links_rate):
     """Name the device, and the others that it may be."""
-    known = yaml.safe_load((MODEL / "nccl_topology.yaml").read_text())["pci_device"].get(node.function)
+    known = table("nccl_topology")["pci_device"].get(node.function)
     if known is not None:
         return [known]
     names = []
     for path in sorted((MODEL / "gpu").glob("*.yaml")):
-        device = yaml.safe_load(path.read_text())
-        base = yaml.safe_load((MODEL / "gpu" / f"{device['like']}.yaml").read_text()) if "like" in device else {}
+        device = table(f"gpu/{path.stem}")
+        base = table(f"gpu/{device['like']}") if "like" in device else {}
         capability = device.get("compute_capability", base.get("compute_capability", 0))
         if round(10 * float(capability)) == node.sm and links_rate in (None, float(device["nvlink_bytes_per_s"])):
             names.append(device["name"])
@@ -122,7 +130,7 @@ def read_nvlink(platform, node, n_gpus):
     if count == 0:
         platform.set("nvlink", "none", "GPUs send by PCIe")
         return None
-    rates = yaml.safe_load((MODEL / "nccl_topology.yaml").read_text())["nvlink_bytes_per_s"]
+    rates = table("nccl_topology")["nvlink_bytes_per_s"]
     if node.sm not in rates:
         platform.assumed.append(f"{count} NVLinks have the rate of the device's data sheet, as that of sm {node.sm} is not known.")
         return None
@@ -211,7 +219,7 @@ def read_node(platform, path, text):
 def expand(text):
     """List the names of Slurm's hostlist, such as rack[1-2]-n[001-016],login."""
     names = []
-    for part in re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", text):
+    for part in PART.findall(text):
         pieces = []
         for piece in re.findall(r"\[[^\]]*\]|[^\[]+", part):
             if not piece.startswith("["):
@@ -220,22 +228,22 @@ def expand(text):
             numbers = []
             for span in piece[1:-1].split(","):
                 match = re.fullmatch(r"(\d+)(?:-(\d+))?", span)
-                if match is None or int(match[2] or match[1]) < int(match[1]):
+                first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+                if last < first:
                     raise ValueError(f"'{span}' in '{part}' is no range; allowed: such as [001-016,18]")
-                if int(match[2] or match[1]) - int(match[1]) >= MOST_NODES:
-                    raise ValueError(f"'{part}' has too many names; allowed: at most {MOST_NODES}")
-                numbers += [str(number).zfill(len(match[1])) for number in range(int(match[1]), int(match[2] or match[1]) + 1)]
+                numbers += [str(number).zfill(len(match[1])) for number in range(first, min(last, first + MOST_NODES) + 1)]
             pieces.append(numbers)
         if math.prod(map(len, pieces)) > MOST_NODES:
             raise ValueError(f"'{part}' has too many names; allowed: at most {MOST_NODES}")
         names += map("".join, itertools.product(*pieces))
-    if re.sub(r"(?:[^,\[\]]|\[[^\[\]]*\])+", "", text).strip(","):
+    if PART.sub("", text).strip(","):
         raise ValueError(f"'{text}' has a bracket without its other half")
     return names
 
 
 def read_lines(path, text):
-    """List the lines of topology.conf as {key: value}, with their numbers. A key may have any case."""
+    """List the lines of topology.conf, or of what `scontrol show topology` prints, as places and {key: value}. A key may
+    have any case."""
     known = {key.lower(): key for key in SLURM_KEYS}
     lines = []
     while (joined := re.sub(r"\\\r?\n(.*)", r" \1\n", text)) != text:  # a line goes on behind a backslash
@@ -245,17 +253,37 @@ def read_lines(path, text):
         for word in line.split("#")[0].split():
             key, equals, value = word.partition("=")
             if not equals or key.lower() not in known:
-                raise ValueError(f"{path}:{number}: '{word}' is not known; allowed: {', '.join(f'{key}=' for key in SLURM_KEYS)}")
+                raise ValueError(f"{path}:{number}: '{word}' is not known; allowed: {', '.join(f'{key}=' for key in SLURM_KEYS[:6])}")
             entry[known[key.lower()]] = value
         if entry:
-            lines.append((number, entry))
+            lines.append((f"{path}:{number}", entry))
     return lines
 
 
+def read_yaml(path, text):
+    """List the switches or blocks of topology.yaml in the same form. Of several topologies, the cluster's default counts."""
+    try:
+        listed = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path}: is no valid YAML: {' '.join(str(error).split())[:120]}") from error
+    topologies = [entry for entry in (listed if isinstance(listed, list) else [listed]) if isinstance(entry, dict)]
+    default = next((entry for entry in topologies if entry.get("cluster_default")), (topologies or [{}])[0])
+    kind = next((kind for kind in YAML_LISTS if isinstance(default.get(kind), dict)), None)
+    if kind is None:
+        raise ValueError(f"{path}: its topology has neither tree nor block, so it names no switches; allowed: tree, block")
+    key, slurm, own = YAML_LISTS[kind]
+    listed = default[kind].get(key)
+    entries = [entry for entry in (listed if isinstance(listed, list) else []) if isinstance(entry, dict)]
+    names = {own: slurm, "children": "Switches", "nodes": "Nodes"}
+    lines = [(f"{path}: {own} {entry.get(own)}", {names[word]: str(value) for word, value in entry.items() if word in names})
+             for entry in entries]
+    return lines + ([(path, {"BlockSizes": ""})] if "block_sizes" in default[kind] else [])
+
+
 def read_fabric(platform, path, text):
-    """Take Slurm's topology.conf. @return the number of its nodes"""
+    """Take Slurm's topology.conf or topology.yaml. @return the number of its nodes"""
     leaves, above, switches, n_above, blocks = {}, set(), set(), 0, False
-    for number, entry in read_lines(path, text):
+    for place, entry in read_lines(path, text) if re.search(r"(?i)(switch|block)name=", text) else read_yaml(path, text):
         platform.left_out += [f"{key}." for key in ("LinkSpeed", "BlockSizes") if key in entry and f"{key}." not in platform.left_out]
         n_above += "Switches" in entry
         blocks = blocks or "BlockName" in entry
@@ -264,11 +292,11 @@ def read_fabric(platform, path, text):
             if name is None and "BlockSizes" not in entry:
                 raise ValueError("it lacks SwitchName= or BlockName=")
             switches.add(name)
-            if "Nodes" in entry:
+            if "Nodes" in entry and "Switches" not in entry:  # with both, they are the nodes below the switches
                 leaves.setdefault(name, []).extend(expand(entry["Nodes"]))
             above |= set(expand(entry.get("Switches", "")))
         except ValueError as error:
-            raise ValueError(f"{path}:{number}: {error}") from error
+            raise ValueError(f"{place}: {error}") from error
     missing = sorted(above - switches)
     if missing:
         raise ValueError(f"{path}: no line has SwitchName={missing[0]}, which a line with Switches= names")
@@ -305,7 +333,7 @@ def read(path, text, options):
     nodes = [file for file in files if "<system" in file[1]]
     fabrics = [file for file in files if file not in nodes]
     if len(nodes) > 1 or len(fabrics) > 1:
-        raise ValueError(f"{files[1][0]}: it is a second file of the same kind; allowed: NCCL's topology of one node, and one topology.conf")
+        raise ValueError(f"{files[1][0]}: it is a second file of the same kind; allowed: NCCL's topology of one node, and one topology.conf or topology.yaml")
     platform = Platform()
     platform.set("nodes", 0)
     n_listed = read_node(platform, *nodes[0]) if nodes else 1
@@ -323,7 +351,7 @@ def read(path, text, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Make a platform of NCCL's topology, of Slurm's topology.conf, or of both.")
+    parser = argparse.ArgumentParser(description="Make a platform of NCCL's topology, of Slurm's topology.conf or topology.yaml, or of both.")
     parser.add_argument("--nodes", type=int, help="nodes of the cluster")
     parser.add_argument("files", nargs="+")
     arguments = parser.parse_args()

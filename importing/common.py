@@ -19,7 +19,8 @@ OF_A_NODE = ("nproc_per_node", "devices", "gpus_per_node", "num_gpus_per_node", 
              "GPUS_PER_NODE",
              "NPROC_PER_NODE", "NUM_GPUS_PER_NODE", "GPUS_PER_NODES", "NGPU", "NUM_GPUS")
 ALL = ("num_processes", "world_size", "WORLD_SIZE")
-GRES = re.compile(r"gpu(?::[\w-]+)?:(\d+)")
+GRES = re.compile(r"\bgpu(?::([A-Za-z][\w.-]*))?:(\d+)")  # of Slurm: gpu:8, gpu:h100:8
+SLURM = ("gres", "gpus_per_node")
 SIZE = re.compile(r"-(\d+)x(\d+)(?:-free)?$")
 
 
@@ -64,8 +65,16 @@ def _count(report, names):
         text = str(setting.value) if setting is not None else ""
         if re.fullmatch(r"(\d+:)?[1-9]\d{0,6}", text):  # nnodes may be 1:4
             return int(text.split(":")[-1]), (name,)
-    gres = GRES.search(str(report.get("gres", default=""))) if names is OF_A_NODE else None
-    return (int(gres[1]), ("gres",)) if gres else (None, ())
+    gres = next(_gres(report), None) if names is OF_A_NODE else None
+    return (gres[2], gres[:1]) if gres else (None, ())
+
+
+def _gres(report):
+    """Yield what Slurm's flags say of a node's GPUs: flag, name of the GPU or None, number."""
+    for setting in report.present(*SLURM):
+        match = GRES.search(str(setting.value) if setting.name == "gres" else f"gpu:{setting.value}")
+        if match is not None:
+            yield setting.name, match[1], int(match[2])
 
 
 def _given(report):
@@ -108,12 +117,15 @@ def platform(report, fewest=None):
     said = {"nodes": nodes, "gpus_per_node": of_a_node}
     if given_nodes is None and by:
         report.take("platform", said, *by)
+        if not nodes_by and not every_by:
+            report.say("assumed", f"platform.nodes: {nodes}; nothing says how many nodes there are, and these are the fewest; "
+                       "--set platform.nodes=N")
     elif given_nodes is None:
         report.assume("platform", said, "nothing says how many GPUs there are, and these are the fewest; --set platform.nodes=N")
     else:
         report.without(*by)
         report.values["platform"] = said if "platform" not in report.given else report.given["platform"]
-    report.without(*(name for name in (*NODES, *OF_A_NODE, *ALL, "gres") if name not in by))
+    report.without(*(name for name in (*NODES, *OF_A_NODE, *ALL, *SLURM) if name not in by))
     if nodes * of_a_node % math.prod(plan) != 0:
         raise Error(f"{report.path}: tp x pp x cp = {' x '.join(map(str, plan))} does not divide {nodes} nodes of {of_a_node} GPUs; "
                     "allowed: --set platform.nodes=N")
@@ -125,16 +137,30 @@ def replicas(report):
     return report.values["gpus"] // math.prod(report.values.get(f"plan.{key}", 1) for key in ("tp", "pp", "cp"))
 
 
-def shipped_name(report, name, shown):
-    """Return the shipped model that slimsim takes a name of Hugging Face's hub for. Error: there is none."""
-    scenario = (f"{{model: {text_of(name)}, device: h100-sxm, platform: {{nodes: 1}}, systems: [{{name: best-fit, plan: auto}}], "
-                "data: {lengths: fixed, context: 1, global_batch: 1}}")
-    done = program(["lengths", "-"], scenario)
+def shipped_name(kind, name):
+    """Return the shipped model or device that slimsim takes a name for. None: there is none."""
+    scenario = {"model": "llama3-8b", "device": "h100-sxm", "platform": {"nodes": 1}, kind: name,
+                "systems": [{"name": "best-fit", "plan": "auto"}], "data": {"lengths": "fixed", "context": 1, "global_batch": 1}}
+    done = program(["lengths", "-"], text_of(scenario))
     taken = re.search(r" is taken as (\S+)$", done.stderr, re.MULTILINE)
-    if "there is no model" in done.stderr or "model:" in done.stderr and not taken:
-        report.fail(shown, "is no shipped model (`slimsim list models`); allowed: --set model=./config.json, with its "
-                    "configuration from the hub")
-    return taken[1] if taken else name
+    return taken[1] if taken else None if f"{kind}:" in done.stderr else name
+
+
+def hub_model(report, name, shown):
+    """Return the shipped model that a name of Hugging Face's hub means. Error: there is none."""
+    return shipped_name("model", name) or report.fail(
+        shown, "is no shipped model (`slimsim list models`); allowed: --set model=./config.json, with its configuration from "
+        "the hub")
+
+
+def device(report):
+    """Take the GPU that Slurm's flags name, or assume one. Error: there is no such device, or there are several."""
+    name, gpu = next(((name, gpu) for name, gpu, _ in _gres(report) if gpu), (None, None))
+    if name is None or "device" in report.given:
+        report.assume("device", "h100-sxm", "the file names no GPU; --set device=NAME, `slimsim list devices`")
+        return
+    report.take("device", shipped_name("device", gpu) or report.fail(
+        report.settings[name].shown, f"{gpu} is no device, or several; allowed: --set device=NAME, `slimsim list devices`"), name)
 
 
 def take_hub_model(report, *names):
@@ -147,10 +173,17 @@ def take_hub_model(report, *names):
     if not configuration.is_absolute():
         configuration = pathlib.Path(report.path).parent / configuration
     report.take("model", str(configuration) if configuration.is_file()
-                else shipped_name(report, name, report.present(*names)[0].shown), *names)
+                else hub_model(report, name, report.present(*names)[0].shown), *names)
+
+
+def assume_balance(report):
+    """Assume that routing to experts is balanced, if nothing says it."""
+    if "expert_imbalance" not in report.values:
+        report.assume("expert_imbalance", 1, "routing is balanced, as in benchmarks; real routing is not (`slimsim help experts`)")
 
 
 def need(report, key, what):
     """Check that a key has a value."""
     if key not in report.values:
-        raise Error(f"{report.path}: nothing says {what}; allowed: --set {key}=VALUE")
+        unread = f", as the script does not say what {report.unread[0]} is" if report.unread else ""
+        raise Error(f"{report.path}: nothing says {what}{unread}; allowed: --set {key}=VALUE")

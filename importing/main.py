@@ -17,7 +17,7 @@ import megatron
 import model
 import sources
 import words
-from report import UNSET, Error, Setting, text_of
+from report import Error, Setting, readable, text_of
 
 HEADS = (("taken", "Taken:"), ("defaults", "Defaults of {tool}, which the file does not change:"), ("assumed", "Assumed:"),
          ("not modelled", "Not modelled:"), ("not known", "Not known:"))
@@ -71,7 +71,7 @@ def head_of(report, source):
         lines += ["# Without effect on time and memory:"]
         lines += textwrap.wrap(free, LINE, initial_indent="#   ", subsequent_indent="#   ", break_long_words=False,
                                break_on_hyphens=False)
-    return "".join(line.replace(UNSET, "$") + "\n" for line in lines)
+    return "".join(readable(line) + "\n" for line in lines)
 
 
 def yaml_text(mapping):
@@ -110,8 +110,11 @@ def place_model(report, own, name, output):
         report.values["model"] = found
         report.say("taken", f"all sizes are those of model {found}")
         return None, None
+    like = model.nearest(own, common.models(), report.values.get("plan.tp", 1))
+    sizes = "no shipped model has its sizes" + (f" ({like[0]} differs in {' and '.join(like[1])})" if like else "")
+    report.say("taken", sizes)
     if output is None:
-        raise Error(f"{report.path}: no shipped model has its sizes, so the model needs a file of its own; allowed: "
+        raise Error(f"{report.path}: {sizes}, so the model needs a file of its own; allowed: "
                     f"--output {name}.yaml, which also writes {name}.model.yaml, or --set model=NAME")
     path = output.with_name(output.stem + ".model.yaml")
     report.values["model"] = path.name
@@ -141,8 +144,7 @@ def import_file(options, given, settings):
     if not report.script and module is megatron:
         report.table["defaults"] = {}
     report.values.update(given)
-    if "device" not in given:
-        report.assume("device", "h100-sxm", "the file names no GPU; --set device=NAME, `slimsim list devices`")
+    common.device(report)
     own = module.read(report)
     common.need(report, "data.context", "the length of a sequence")
     name = re.sub(r"[^\w.-]", "-", (options.output or pathlib.Path("stdin" if options.input == "-"
@@ -206,7 +208,7 @@ def main():
         return import_file(options, {key: sources.value_of(value) for key, value in assignments(options.set, "--set").items()},
                            assignments(options.settings, "settings"))
     except Error as error:
-        print(f"slimsim: {error}".replace(UNSET, "$"), file=sys.stderr)
+        print(readable(f"slimsim: {error}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -137,7 +137,7 @@ def vocabulary(report):
     kind, name = str(report.get("tokenizer_type", default="")), report.settings.get("tokenizer_model")
     size = report.table["tokenizers"].get(kind)
     if size is None and kind == "HuggingFaceTokenizer" and name is not None and UNSET not in str(name.value):
-        size = common.models()[common.shipped_name(report, str(name.value), name.shown)]["vocabulary"]
+        size = common.models()[common.hub_model(report, str(name.value), name.shown)]["vocabulary"]
     if size is not None:
         report.assume("model.vocabulary", size, f"the usual one of {kind}; vocab_size=NUMBER behind the file's name sets another")
 
@@ -326,8 +326,7 @@ def experts(report):
                 report.take(key, value)
         if report.script and "plan.etp" not in report.values:
             report.take("plan.etp", report.values.get("plan.tp", 1))
-        if "expert_imbalance" not in report.values:
-            report.assume("expert_imbalance", 1, "routing is balanced, as in benchmarks; real routing is not (`slimsim help experts`)")
+        common.assume_balance(report)
         return
     for key in ("expert_gemms", "fused.permute", "communication.ep_overlap", "expert_imbalance", "plan.ep", "plan.etp",
                 "plan.capacity_factor", "plan.pad_to_capacity"):
@@ -389,12 +388,13 @@ def batch(report):
 
 def read(report):
     """Turn settings into keys of a scenario."""
+    report.refuse()
     name, names = named_model(report)
     report.apply()
     report.model_has_experts = bool(report.model.get("experts"))
     own = own_model(report)
     if own is None and name is not None:
-        report.take("model", common.shipped_name(report, name, report.present(*names)[0].shown), *names)
+        report.take("model", common.hub_model(report, name, report.present(*names)[0].shown), *names)
         report.model_has_experts = common.model_has_experts(name)
         report.model.clear()
     sharding(report)

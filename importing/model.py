@@ -56,6 +56,22 @@ def find(model, models, tp):
     return next((name for name, other in reversed(alike.items()) if normal(other) == wanted), None)
 
 
+def nearest(model, models, tp):
+    """Return the name of the shipped model of as many layers that differs in the fewest keys, and those keys. None: it
+    differs in more than three."""
+    own = normal(padded(model, tp))
+    found = None
+    for name, other in models.items():
+        whole, layers = normal(padded(other, tp))
+        if len(layers) != len(own[1]):
+            continue
+        keys = [key for key in whole if whole[key] != own[0].get(key)]
+        keys += [key for key, value in layers[-1] if value != dict(own[1][-1])[key]]
+        if len(keys) <= 3 and (found is None or len(keys) <= len(found[1])):
+            found = name, keys
+    return found
+
+
 def with_layers(model, layers):
     """Return the model with these layers, each a mapping of the keys in which layers differ, as kinds and a pattern."""
     kinds, pattern = [], []

@@ -9,6 +9,7 @@ A table, TOOL.yaml, says of each setting what it means:
 - free: patterns of names that change neither times nor memory.
 - not_modelled: lists of patterns with the reason. `unless` are values that have no effect. Without one of `needs`, which
   are other settings, there is no effect, either.
+- refused: the same, of runs that train in another manner. They are errors.
 
 Settings whose meaning depends on each other are taken by code.
 """
@@ -18,7 +19,8 @@ import re
 
 import yaml
 
-UNSET = "\0"  # it stands before the name of a variable that has no value
+UNSET = "\0"  # it stands before a variable or $(command) that has no value
+GAP = "\1"  # a blank of $(command), which does not split the word
 OFF = (None, False, "", 0, (), "none", "None", "null", "false", "False", "no", "0")
 NUMBERS = {"real": "a number", "whole": "a whole number", "size": "a whole number from 1 on"}
 SIZES = ("plan.tp", "plan.pp", "plan.cp", "plan.ep", "plan.etp", "plan.vpp", "data.context", "model.layers",
@@ -51,6 +53,11 @@ def text_of(value):
                      allow_unicode=True).removesuffix("\n").removesuffix("\n...")
 
 
+def readable(text):
+    """Return a text with variables and commands as the file writes them."""
+    return text.replace(UNSET, "$").replace(GAP, " ")
+
+
 def is_off(value):
     return not value if isinstance(value, (dict, list)) else value in OFF
 
@@ -64,6 +71,7 @@ class Report:
         for setting in settings:  # the last one counts
             self.settings[setting.name] = setting
         self.values, self.model, self.said, self.given = {}, {}, {}, {}
+        self.unread = []  # words of a script that would be settings if their values were known
         self.script = self.model_has_experts = False
 
     def say(self, kind, line):
@@ -84,9 +92,10 @@ class Report:
 
     def known(self, setting):
         """Return a setting whose value the file says. Error: it is a variable that nothing sets."""
-        unset = re.search(UNSET + r"\{?(\w+)", setting.value) if isinstance(setting.value, str) else None
-        if unset or (isinstance(setting.value, str) and UNSET in setting.value):
-            name = unset[1] if unset else "NAME"
+        if isinstance(setting.value, str) and UNSET + "(" in setting.value:
+            self.fail(setting.shown, "nothing of a script is run, so this has no value; allowed: the value in its place")
+        if isinstance(setting.value, str) and UNSET in setting.value:
+            name = (re.findall(UNSET + r"\{?(\w+)", setting.value) or ["NAME"])[0]
             self.fail(setting.shown, f"the file does not set ${name}; allowed: {name}=VALUE behind the file's name")
         return setting
 
@@ -157,6 +166,15 @@ class Report:
     def without(self, *names):
         for setting in self.unused(*names):
             self.say("without effect", setting.label)
+
+    def refuse(self):
+        """Refuse runs that train in another manner."""
+        for name, setting in self.settings.items():
+            for entry in self.table["refused"]:
+                if any(fnmatch.fnmatchcase(name, pattern) for pattern in entry["settings"]) and not is_off(setting.value):
+                    if str(setting.value).lower() not in entry.get("unless", ()):
+                        self.fail(setting.shown, entry["why"])
+                    self.without(name)
 
     def apply(self):
         """Take the settings of the table that mean one key each."""

@@ -2,7 +2,7 @@
 """This module reads the words of a launch script of bash without running it.
 
 1. Lines that end with a backslash go on. Comments and here-documents are left out, `#SBATCH` is a command.
-2. Assignments are followed, also of arrays and with `+=`. `${NAME:-default}` and `$((A * B))` are computed.
+2. Assignments are followed, also of arrays, their entries and with `+=`. `${NAME:-default}` and `$((A * B))` are computed.
 3. Of `if`, the branch is taken whose test can be evaluated and holds. If a test cannot be evaluated, it counts as true.
 4. Loops and functions are read once. `$(command)` has no value.
 """
@@ -11,7 +11,7 @@ import fnmatch
 import operator
 import re
 
-from report import UNSET
+from report import GAP, UNSET
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 ASSIGNMENT = re.compile(rf"({NAME})(\+?)=(.*)", re.DOTALL)
@@ -24,6 +24,11 @@ NUMBER_TESTS = {"-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le
 TEXT_TESTS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne}
 PREFIXES = ("export", "local", "readonly", "declare", "typeset", "do", "{", "!")
 OTHERS = ("for", "while", "until", "select", "done", "}", "function")  # of loops and functions
+
+
+def unset(text):
+    """Return what stands for a variable, command or expression that has no value."""
+    return UNSET + re.sub(r"\s+", GAP, text)
 
 
 def whole(expression):
@@ -102,19 +107,23 @@ class Script:
         self.given = dict(variables)
         self.variables = {name: [value] for name, value in variables.items()}
         self.commands, self.unsure = [], []
+        self.branches = []  # of `if` and `case` that are open, and of a test before && or ||
         self._read(list(tokens(text)))
 
     def _braced(self, inside):
         """Return the fields of ${...}."""
-        match = re.fullmatch(rf"({NAME}|\d+|[@*])(?:\[[@*]\])?(?::?([-=?+])(.*))?", inside, re.DOTALL)
+        match = re.fullmatch(rf"({NAME}|\d+|[@*])(?:\[([^\]]*)\])?(?::?([-=?+])(.*))?", inside, re.DOTALL)
         if match is None:
             return [UNSET + "{" + inside + "}"]
         fields = self.variables.get(match[1], [] if match[1] in "@*" else None)
+        if fields and match[2] not in (None, "@", "*") and match[1] not in self.given:
+            index = self._arithmetic(match[2])
+            fields = [fields[int(index)]] if index.isdigit() and int(index) < len(fields) else None
         empty = not fields or fields == [""]
-        if match[2] == "+":
-            return [] if empty else self.fields(match[3])
-        if match[2] in ("-", "=") and empty:
-            return self.fields(match[3]) or [""]
+        if match[3] == "+":
+            return [] if empty else self.fields(match[4])
+        if match[3] in ("-", "=") and empty:
+            return self.fields(match[4]) or [""]
         return [UNSET + match[1]] if fields is None else fields
 
     def _arithmetic(self, inside):
@@ -123,7 +132,8 @@ class Script:
         try:
             return str(whole(text))
         except ValueError:
-            return UNSET + "((" + inside + "))"
+            unknown = re.search(rf"[{UNSET}$](\(.*\))|({NAME})", text)  # a command or variable that it needs
+            return unset((unknown[1] or unknown[2]) if unknown else f"(({inside}))")
 
     def _expanded(self, word, at):
         """Return the fields of the expansion that begins at a dollar sign, and the place behind it."""
@@ -132,7 +142,7 @@ class Script:
             return [self._arithmetic(word[at + 3:end - 2])], end
         if word.startswith("$(", at):
             end = _closing(word, at + 2, "(", ")")
-            return [UNSET + word[at + 1:end]], end
+            return [unset(word[at + 1:end])], end
         if word.startswith("${", at):
             end = _closing(word, at + 2, "{", "}")
             return self._braced(word[at + 2:end - 1]), end
@@ -140,6 +150,8 @@ class Script:
         if match is None:
             return ["$"], at + 1
         name = match[1] or match[2]
+        if name == "#":
+            return [str(sum(given.isdigit() for given in self.given))], match.end()
         return (self._braced(name) if match[1] or name in "@*0123456789" else [UNSET + name]), match.end()
 
     def fields(self, word):
@@ -197,68 +209,74 @@ class Script:
         """Follow assignments, and keep a command."""
         while words and words[0] in PREFIXES:
             words = [word for word in words[1:] if not re.fullmatch(r"-[a-zA-Z]", word)]
+        matters = bool(words) and any(word.startswith("--") for word in words)
         while words and ASSIGNMENT.fullmatch(words[0]):
             match = ASSIGNMENT.fullmatch(words.pop(0))
             self._assign(match[1], bool(match[2]), match[3])
+            matters = True
         fields = [field for word in words for field in self.fields(word)]
         if fields and fields[0] != "set":
             self.commands.append(fields)
+        if matters:
+            self.unsure += [branch.unsure for branch in self.branches if branch.unsure and branch.unsure not in self.unsure]
 
-    def _if(self, kind, words, branches):
+    def _if(self, kind, words):
         """Begin or change a branch of `if`."""
         test = True if kind == "else" else self._holds(words)
         if kind == "if":
-            branches.append(Branch())
-        if test is None and not branches[-1].taken:
-            test = True
-            if all(branch.active for branch in branches[:-1]):
-                self.unsure.append(" ".join(words))
-        branches[-1].choose(bool(test))
+            self.branches.append(Branch())
+        self.branches[-1].choose(test is not False, " ".join(words) if test is None else None)
 
-    def _case(self, words, branch):
+    def _case(self, words):
         """Begin a branch of `case`, whose patterns are these."""
-        patterns = [pattern for word in words for pattern in self.fields(word)]
-        branch.choose(any(fnmatch.fnmatchcase(branch.value, pattern) for pattern in patterns))
+        branch, patterns = self.branches[-1], [pattern for word in words for pattern in self.fields(word)]
+        branch.choose(any(fnmatch.fnmatchcase(branch.value, pattern) for pattern in patterns),
+                      f"case {branch.value} in {'|'.join(words)})" if UNSET in branch.value else None)
 
     def _read(self, all_tokens):
-        statement, branches, skips = [], [], False
+        statement, guarded = [], False
         for token in [*all_tokens, "\n"]:
-            in_case = bool(branches) and branches[-1].value is not None
-            if token not in OPERATORS or (token == "|" and in_case and branches[-1].expects):
+            in_case = bool(self.branches) and self.branches[-1].value is not None
+            if token not in OPERATORS or (token == "|" and in_case and self.branches[-1].expects):
                 statement += [token] if token != "|" else []
                 continue
             words, statement = statement, []
             if words and words[0] == "case" and "in" in words:
                 at = words.index("in")
-                branches.append(Branch(" ".join(field for word in words[1:at] for field in self.fields(word))))
+                self.branches.append(Branch(" ".join(field for word in words[1:at] for field in self.fields(word))))
                 words, in_case = words[at + 1:], True
-            if in_case and branches[-1].expects and token == ")" and words:
-                self._case(words, branches[-1])
+            if in_case and self.branches[-1].expects and token == ")" and words:
+                self._case(words)
                 continue
             while words and words[0] in ("then", "else"):
-                if words.pop(0) == "else" and branches:
-                    self._if("else", [], branches)
+                if words.pop(0) == "else" and self.branches:
+                    self._if("else", [])
             if words and words[0] in ("if", "elif"):
-                self._if(words[0], words[1:], branches)
+                self._if(words[0], words[1:])
             elif words and words[0] in ("fi", "esac"):
-                branches = branches[:-1]
+                self.branches = self.branches[:-1]
             elif words and words[0] in ("[", "[[", "test") and token in ("&&", "||"):
-                skips = self._holds(words) == (token == "||")
+                test, self.branches, guarded = self._holds(words), self.branches + [Branch()], True
+                self.branches[-1].choose(test != (token == "||"), " ".join(words) if test is None else None)
                 continue
-            elif words and words[0] not in OTHERS and not skips and all(branch.active for branch in branches):
+            elif words and words[0] not in OTHERS and all(branch.active for branch in self.branches):
                 self._statement(words)
-            skips = False
+            if guarded:
+                self.branches, guarded = self.branches[:-1], False
             if token == ";;" and in_case:
-                branches[-1].choose(False)
-                branches[-1].expects = True
+                self.branches[-1].choose(False)
+                self.branches[-1].expects = True
 
 
 class Branch:
-    """It is an `if` or a `case` that is open: whether one of its branches was taken, and whether the present one is."""
+    """It is an `if` or a `case` that is open: whether one of its branches was taken, whether the present one is, and the
+    test that it depends on if that cannot be evaluated."""
 
     def __init__(self, value=None):
         self.value, self.taken, self.active, self.expects = value, False, value is None, value is not None
+        self.unsure = None
 
-    def choose(self, holds):
+    def choose(self, holds, unsure=None):
         self.active = holds and not self.taken
+        self.unsure = unsure if self.active and unsure else self.unsure
         self.taken, self.expects = self.taken or holds, False

@@ -10,14 +10,15 @@ import megatron
 import shell
 import torchtitan
 import trainer
-from report import UNSET, Error, Report, Setting
+from report import UNSET, Error, Report, Setting, readable
 
 LAUNCHERS = ("torchrun", "deepspeed", "accelerate", "torch.distributed.run", "torch.distributed.launch", "llamafactory-cli")
 OPTIONS = re.compile(rf"{UNSET}\{{?\w*(?:opts?|options?|args?|flags|extra)\w*\}}?",
                      re.IGNORECASE)  # a variable that may be empty
+UNREAD = re.compile(rf"{UNSET}(\{{?\w+\}}?|\(.*\))", re.DOTALL)  # a word that is one variable or command
 ENDS_VALUES = re.compile(r"^--?[A-Za-z]|^[>|<&]|^\d>|\.(py|sh)$")  # a word behind the values of a flag
 EXPORTED = re.compile(r"^# slimsim: These flags mean the plan of .* on (\d+) nodes of (\d+) GPUs\.$", re.MULTILINE)
-SECTIONS = {"dataset": 1, "data": 1, "train": 2, "comm_overlap": 3, "ddp": 4, "mixed_precision": 5}  # the last one counts
+SECTIONS = {"dataset": 1, "data": 1, "train": 2, "comm_overlap": 3, "ddp": 4, "mixed_precision": 5, "plugins": 6}  # the last one counts
 BESIDE = ("checkpoint", "logger", "rerun_state_machine", "profiling", "tokenizer", "scheduler", "exp_manager", "dist",
           "ft", "rng",
           "straggler", "nvrx_straggler", "inprocess_restart", "tensor_inspect", "log", "resume", "optim_sched",
@@ -40,8 +41,8 @@ def value_of(text):
         return text
 
 
-def flags(command):
-    """Yield the settings of a command's flags."""
+def flags(command, unread=None):
+    """Yield the settings of a command's flags. unread: takes the words that would be flags if their values were known"""
     at = 0
     while at < len(command):
         word = command[at]
@@ -49,22 +50,24 @@ def flags(command):
         if word == "-N":
             word = "--nodes"
         if not re.match(r"--[A-Za-z]", word):
+            if unread is not None and UNREAD.fullmatch(word) and not re.match(r"\d?[<>]", command[at - 2]):
+                unread.append(word)
             continue
         name, equals, value = word[2:].partition("=")
         values = [value] if equals else []
         while not equals and at < len(command) and not ENDS_VALUES.search(command[at]):
-            if not OPTIONS.fullmatch(command[at]):
-                values.append(command[at])
+            if OPTIONS.fullmatch(command[at]):
+                break
+            values.append(command[at])
             at += 1
         found = True if not values else values[0] if len(values) == 1 else values
-        shown = " ".join(["--" + name, *map(str, values)]).replace(UNSET, "$")
+        shown = readable(" ".join(["--" + name, *map(str, values)]))
         yield Setting(name.replace("-", "_"), found, "--" + name, shown)
 
 
 def _of_gpus(command):
     """Return those flags of Slurm that say how many GPUs there are."""
-    return [word for setting in flags(command) if setting.name in (*common.NODES, *common.OF_A_NODE, "gres")
-            for word in (setting.label, str(setting.value))]
+    return [f"{setting.label}={setting.value}" for setting in flags(command) if setting.name in (*common.NODES, *common.OF_A_NODE, "gres")]
 
 
 def _without_srun(command):
@@ -81,6 +84,7 @@ def launch_of(commands):
     opened = [[part for word in command for part in (word.split() if " --" in word else [word])] for command in commands]
     opened = [_without_srun(command) for command in opened if command]
     launches = [command for command in opened if any(word.endswith(".py") or word in LAUNCHERS for word in command)]
+    launches = launches or [command for command in opened if command[0].endswith(".sh")]  # torchtitan's run_train.sh
     best = max(launches, key=lambda command: sum(word.startswith("--") for word in command), default=[])
     return [word for command in opened if command[:1] == ["SBATCH"] for word in _of_gpus(command[1:])] + best
 
@@ -93,10 +97,22 @@ def arguments_of(text):
     return [word.strip("'\"") for line in lines for word in line.split()]
 
 
+def _of_slurm(text):
+    """Return the variables that Slurm sets by a script's #SBATCH lines."""
+    words = [word for line in re.findall(r"^#SBATCH\s+(.*)", text, re.MULTILINE) for word in line.split("#")[0].split()]
+    said = {setting.name: str(setting.value) for setting in flags(words)}
+    nodes, tasks, gpus = (said.get(name, "") for name in ("nodes", "ntasks_per_node", "gpus_per_node"))
+    gpus = gpus.split(":")[-1] if gpus else said.get("gres", "").split(":")[-1]
+    found = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS_PER_NODE": tasks, "SLURM_GPUS_PER_NODE": gpus,
+             "SLURM_GPUS_ON_NODE": gpus, "SLURM_NTASKS": str(int(nodes) * int(tasks)) if nodes.isdigit() and tasks.isdigit() else ""}
+    return {name: value for name, value in found.items() if value.isdigit()}
+
+
 def settings_of_script(text, given):
-    """Return the settings of a script or a list of arguments, and the tests that could not be evaluated."""
+    """Return the settings of a script or a list of arguments, the tests that could not be evaluated, and unread words."""
     listed = arguments_of(text)
-    script = shell.Script("" if listed else text, {name: given[name] for name in given if is_variable(name)})
+    variables = {name: given[name] for name in given if is_variable(name)}
+    script = shell.Script("" if listed else text, {**_of_slurm(text), **variables})
     found = []
     exported = EXPORTED.search(text)
     if exported:
@@ -104,10 +120,13 @@ def settings_of_script(text, given):
         found = [Setting("nnodes", exported[1], shown, shown), Setting("nproc_per_node", exported[2], shown, shown)]
     for name in (*common.NODES, *common.OF_A_NODE, *common.ALL):
         value = script.variables.get(name, [])
-        if len(value) == 1 and name.isupper():
+        if len(value) == 1 and name.isupper() and (name in variables or not name.startswith("SLURM_")):
             found.append(Setting(name, value[0], name, f"{name}={value[0]}"))
-    found += flags([replaced(word, given) for word in listed] if listed else launch_of(script.commands))
-    return found, script.unsure
+    unread = []
+    if "CONFIG_FILE" in script.variables:  # of torchtitan's run_train.sh
+        found.append(Setting("CONFIG_FILE", " ".join(script.variables["CONFIG_FILE"])))
+    found += flags([replaced(word, given) for word in listed] if listed else launch_of(script.commands), unread)
+    return found, script.unsure, unread
 
 
 def tree(value, path=()):
@@ -115,6 +134,8 @@ def tree(value, path=()):
     if isinstance(value, dict) and set(value) == {"_target_", "_call_"}:
         last = str(value["_target_"]).rsplit(".", maxsplit=1)[-1]
         yield path, TYPES.get(last, last)
+    elif isinstance(value, dict) and path[-1:] == ("tp_comm_overlap_cfg",):
+        yield path, str(value.get("_target_", "a mapping"))
     elif isinstance(value, dict) and value:
         for key, entry in value.items():
             yield from tree(entry, (*path, str(key)))
@@ -130,6 +151,8 @@ def _name_in_recipe(path):
     sections, name = set(path[:-1]), path[-1]
     if name == "_target_" and path[:-1] in (("model",), ("model", "config")):
         return "model_target"
+    if "peft" in sections:
+        return ".".join(path[path.index("peft"):])
     if sections & set(BESIDE) or (sections & {"data", "dataset"} and name not in KEPT_OF_DATA) or name == "_target_":
         return "beside." + ".".join(path)
     if sections & {"optimizer", "optim"} and name in ("name", "optimizer"):
@@ -141,8 +164,8 @@ def settings_of_recipe(mapping):
     """Return the settings of a recipe of NeMo or Megatron-Bridge. Their names do not depend on the section."""
     found = []
     for path, value in tree(mapping.get("ConfigContainer", mapping)):
-        section, label = path[0] if len(path) > 1 else "", ".".join(path)
-        found.append((SECTIONS.get(section, 0), Setting(_name_in_recipe(path), value, label)))
+        rank = max((SECTIONS.get(section, 0) for section in path[:-1]), default=0)
+        found.append((rank, Setting(_name_in_recipe(path), value, ".".join(path))))
     kept = {}
     for _, setting in sorted(found, key=lambda pair: pair[0]):
         if setting.value is not None or setting.name not in kept:
@@ -189,7 +212,7 @@ def tool_of(path, text):
 
 def _script(path, text, given):
     """Return the report of a script by the tool whose flags it has."""
-    settings, unsure = settings_of_script(text, given)
+    settings, unsure, unread = settings_of_script(text, given)
     names = {setting.name for setting in settings}
     if names & {"model_name_or_path", "per_device_train_batch_size"}:
         report, module = Report(path, "Transformers", common.table("trainer"), settings), trainer
@@ -204,17 +227,23 @@ def _script(path, text, given):
     else:
         raise Error(f"{path}: no flags of a known tool were found; allowed: a launch script or a list of arguments of "
                     "Megatron-LM, a recipe of NeMo or Megatron-Bridge (YAML), torchtitan's TOML, DeepSpeed's JSON, YAML of "
-                    "axolotl, LLaMA-Factory or Accelerate, or a plan in words (\"TP4 PP4 DP16\")")
+                    "axolotl, LLaMA-Factory or Accelerate, NCCL's topology or Slurm's, or a plan in words (\"TP4 PP4 DP16\")")
+    report.unread = unread
     for test in unsure:
         report.say("assumed", f"the test {test} holds; it depends on what the script does not set")
+    for word in unread:
+        report.say("assumed", f"{word} is empty, as the script does not say its value")
     return report, module
 
 
 def _of_toml(path, settings):
     """Return the settings of the TOML file that a launch of torchtitan names, and of its flags."""
-    named = next((str(setting.value) for setting in settings if setting.name == "job.config_file"), None)
-    file = pathlib.Path(path).parent / named if named else None
-    mapping = common.parsed(file, file.read_text(encoding="utf-8")) if file and file.is_file() else {}
+    named = next((str(setting.value) for name in ("job.config_file", "CONFIG_FILE") for setting in settings
+                  if setting.name == name), None)
+    file = pathlib.Path(path).parent / named if named and UNSET not in named else None
+    if named and not (file and file.is_file()):
+        raise Error(f"{path}: {named}: there is no such configuration; allowed: a path that begins in the script's folder")
+    mapping = common.parsed(file, file.read_text(encoding="utf-8")) if file else {}
     return [Setting(name, value) for name, value in trainer.flat(mapping)] + settings
 
 

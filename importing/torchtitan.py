@@ -15,9 +15,8 @@ def _model(report):
 
 def _sharding(report):
     """Take FSDP, HSDP or DDP. Only the degree that shards may be -1: all other ranks."""
-    replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in ("parallelism", "training",
-                                                                                  "experimental")]
-                                                                                  for kind in ("replicate", "shard"))
+    sections = ("parallelism", "training", "experimental")
+    replicate, shard = ([f"{section}.data_parallel_{kind}_degree" for section in sections] for kind in ("replicate", "shard"))
     replicas, shards = report.number(*replicate, default=1, kind="size"), report.number(*shard, default=-1)
     ranks = common.replicas(report) * report.values.get("plan.cp", 1)
     shards = ranks // replicas if shards == -1 else shards * report.values.get("plan.cp", 1)
@@ -79,7 +78,7 @@ def _recompute(report):
 def _precision(report):
     """Take float8, which versions configure in [float8], [quantize.linear.float8] or [quantize.dense.float8]."""
     converters = report.get("model.converters", default=[])
-    words = [word for word in (converters if isinstance(converters, list) else str(converters).split(","))]
+    words = converters if isinstance(converters, list) else str(converters).split(",")
     sections = ("float8.", "quantize.linear.float8.", "quantize.dense.float8.", "mx.", "quantize.linear.mx.")
     if any("mx" in word for word in words):
         report.take("precision", "mxfp8", "model.converters")
@@ -129,7 +128,7 @@ def read(report):
         for key in ("plan.ep", "plan.etp"):
             report.values.pop(key, None)
     else:
-        report.assume("expert_imbalance", 1, "routing is balanced; real routing is not (`slimsim help experts`)")
+        common.assume_balance(report)
     if common.models().get(report.values["model"], {}).get("tied_embeddings"):
         report.take("plan.fsdp_ends", "root")
     _sharding(report)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads runs of Hugging Face's Trainer: axolotl, LLaMA-Factory, Accelerate's FSDP, and DeepSpeed's files."""
-import fnmatch
 import math
 import pathlib
 import re
@@ -10,7 +9,6 @@ from report import Error, Setting, is_off
 
 SHARDS = ("dp_shard_size", "parallelism_config_dp_shard_size")
 REPLICAS = ("dp_replicate_size", "parallelism_config_dp_replicate_size")
-STAGE_OF_NAME = ("zero1", "zero2", "zero3", "z0", "z1", "z2", "z3")
 
 
 def flat(mapping, prefix=""):
@@ -62,30 +60,18 @@ def follow(report):
 def _stage_of_name(report, setting):
     """Take the stage of a DeepSpeed file that is not there from its name: zero3_bf16.json, ds_z2_config.json."""
     name = pathlib.Path(setting.value).name.lower()
-    stages = [word[-1] for word in STAGE_OF_NAME if word in name.replace("zero-", "zero").replace("stage",
-                                                                                                  "zero").replace("zero_",
-                                                                                                                  "zero")]
     if not name.endswith(".json"):
         return
-    if not stages:
+    found = re.search(r"(?:z|zero|stage)[-_]?(?:stage[-_]?)?([0-3])", name)
+    if found is None:
         report.fail(setting.shown, "there is no such file, and its name has no stage of ZeRO; allowed: a path that begins in "
                     "the configuration's folder")
-    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", int(stages[0]), setting.label,
-                                                            setting.shown)
-    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stages[0]} of ZeRO, and its "
+    stage = int(found[1])
+    report.settings["ds.zero_optimization.stage"] = Setting("ds.zero_optimization.stage", stage, setting.label, setting.shown)
+    report.say("assumed", f"{setting.value}: there is no such file here; its name says stage {stage} of ZeRO, and its "
                "other settings are DeepSpeed's defaults")
     if "offload" in name:
         report.say("not modelled", f"{setting.value}: the offload in its name is not counted")
-
-
-def refuse(report):
-    """Refuse runs that train in another manner."""
-    for name, setting in report.settings.items():
-        for entry in report.table["refused"]:
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in entry["settings"]) and not is_off(setting.value):
-                if str(setting.value).lower() not in entry.get("unless", ()):
-                    report.fail(setting.shown, entry["why"])
-                report.without(name)
 
 
 def _degrees(report):
@@ -258,6 +244,8 @@ def _batch(report):
     if report.tool == "LLaMA-Factory" and report.get("packing") is None and report.get("stage") == "pt":
         packs = True
     packings = ("sample_packing", "packing", "neat_packing")
+    if report.get("block_size") is not None:  # run_clm.py joins all texts and cuts them into blocks
+        packs, packings = True, (*packings, "block_size")
     if packs:
         report.take("system", "best-fit", *packings)
         if "data.global_batch" not in report.given:
@@ -277,7 +265,7 @@ def _batch(report):
 def read(report):
     """Turn settings into keys of a scenario."""
     follow(report)
-    refuse(report)
+    report.refuse()
     _liger(report)
     common.take_hub_model(report, "base_model", "model_name_or_path", "model_id")
     report.apply()

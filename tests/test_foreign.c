@@ -14,9 +14,12 @@ static const struct {
     const char *said;
 } cases[] = {
     {"nccl.xml", "<system version=\"1\"><cpu numaid=\"0\"/></system>", FOREIGN_NCCL, "NCCL's topology of a node"},
-    {"topology.conf", "# racks\nswitchname=a nodes=n[1-4]\n", FOREIGN_SLURM, "Slurm's topology.conf"},
-    {"block", "BlockName=a Nodes=n[1-4]\n", FOREIGN_SLURM, "Slurm's topology.conf"},
-    {"simgrid.xml", "<?xml version='1.0'?>\n<platform version=\"4.1\"/>", FOREIGN_SIMGRID, "a platform of SimGrid"},
+    {"topology.conf", "# racks\nswitchname=a nodes=n[1-4]\n", FOREIGN_SLURM, "Slurm's topology of switches"},
+    {"block", "BlockName=a Nodes=n[1-4]\n", FOREIGN_SLURM, "Slurm's topology of switches"},
+    {"topology.yaml", "---\n- topology: a\n  tree:\n    switches: []\n", FOREIGN_SLURM, "`slimsim import "},
+    {"topo.txt", "\tGPU0\tGPU1\nGPU0\t X \tNV18\n", FOREIGN_MATRIX,
+     "the matrix of `nvidia-smi topo`, which gives no rates"},
+    {"simgrid.xml", "<?xml version='1.0'?>\n<platform version=\"4.1\"/>", FOREIGN_SIMGRID, "the file has no GPU"},
     {"three.yml", "topology: [Ring, FullyConnected, Switch]\nnpus_count: [2, 8, 4]\nbandwidth: [250, 200.5, 50]\n",
      FOREIGN_ASTRA_NETWORK, "{nodes: 32, gpus_per_node: 2, nvlink: 250GBps, nic: 200.5GBps}"},
     {"one.yml", "npus_count: [ 16 ]\nbandwidth: [ 50.0 ]\n", FOREIGN_ASTRA_NETWORK,
@@ -39,6 +42,14 @@ static const struct {
      "8 2 2 2 12 H100\n4 5 6 7 \n0 4 2880Gbps 0.000025ms 0\n0 6 200Gbps 0.0005ms 0\n0 7 200Gbps 0.0005ms 0\n"
      "1 4 2880Gbps 0.000025ms 0\n",
      FOREIGN_SIMAI_NETWORK, "{nodes: 2, gpus_per_node: 2, nvlink: 360GBps, nic: 400Gbps}"},
+    {"config.json", "{\n  \"model_type\": \"llama\"\n}\n", FOREIGN_MODEL, "a scenario names it: `model: "},
+    {"launch", "#!/bin/bash\nexport A=1\n", FOREIGN_PLAN, "--output mine.yaml` makes a scenario of it"},
+    {"launch.sh", "A=1\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"titan.toml", "[training]\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"train.args", "# flags\n\n--num-layers 32\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"axolotl.yml", "# 8B\nbase_model: a/b\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"nemo.yaml", "model:\n  _target_: nemo.x\n", FOREIGN_PLAN, "a script or recipe of another tool"},
+    {"ds.json", "{\"fp16\": {}, \"train_batch_size\": 8}", FOREIGN_PLAN, "a script or recipe of another tool"},
 };
 
 TEST(foreign__recognises_files_and_reads_their_numbers)
@@ -58,7 +69,10 @@ TEST(foreign__recognises_files_and_reads_their_numbers)
 TEST(foreign__leaves_other_files_alone)
 {
     static const char *const texts[] = {
-        "", "nodes: 4\n", "DATA\n", "MODELS\n2\n", "8 2 2 2 12\n", "8 2 2 2 12 H100 more\n"};
+        "", "nodes: 4\n", "DATA\n", "MODELS\n2\n", "8 2 2 2 12\n", "8 2 2 2 12 H100 more\n",
+        /* A scenario stays one, though a comment or a key comes from another tool. */
+        "#   --num-layers 32 -> model.layers: 32\nname: a\n", "---\n# _target_: x\nmodel: a\n",
+        "#!/usr/bin/env slimsim\nbase_model: a/b\nsystems: []\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *path = harness_path("other.yaml");
         FILE *file = fopen(path, "wb");

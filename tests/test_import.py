@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import io
+import json
 import os
 import pathlib
 import random
@@ -254,6 +255,31 @@ class Recipes(unittest.TestCase):
             scenario = self.changed(flags, status=None)
             self.assertEqual((scenario.get("precision"), scenario.get("fp8_scaling")), expected)
 
+    def test_precision_plugin_of_nemo__counts_before_ddp(self):
+        """NeMo writes the plugin's values over those of ddp. A long configuration of overlap is one line."""
+        text = (RECIPES / "nemo2-llama31-405b.yaml").read_text()
+        for plugin, ddp in (("false", "true"), ("true", "false")):
+            changed = text.replace("grad_reduce_in_fp32: false", f"grad_reduce_in_fp32: {plugin}").replace(
+                "    tp_comm_overlap: true\n", "    tp_comm_overlap: true\n    tp_comm_overlap_cfg: {_target_: a.Cfg, qkv_fprop: {method: ring, num_sm: 4}}\n").replace(
+                "    context_parallel_size: 2\n", f"    context_parallel_size: 2\n    ddp: {{grad_reduce_in_fp32: {ddp}}}\n")
+            done = run("import", write("nemo.yaml", changed))
+            self.assertEqual(yaml.safe_load(done.stdout)["systems"][0]["plan"]["gradients"], "fp32" if plugin == "true" else "bf16")
+            self.assertEqual(sum("tp_comm_overlap_cfg" in line for line in comments(done.stdout, "Not modelled")), 1)
+            self.assertNotIn("Not known", done.stdout)
+
+    def test_texts_that_are_cut_into_blocks__are_packed(self):
+        """run_clm.py joins texts and cuts them. A place for states that is not used has no effect."""
+        ds = {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "none", "pin_memory": True}}}
+        write("clm.json", json.dumps(ds))
+        script = write("clm.sh", "deepspeed --num_gpus 8 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --block_size 2048 "
+                       "--per_device_train_batch_size 2 --deepspeed clm.json\n")
+        done = run("import", script)
+        scenario = yaml.safe_load(done.stdout)
+        self.assertEqual((scenario["systems"][0]["name"], scenario["data"]["context"], scenario["data"]["global_batch_tokens"]), ("best-fit", 2048, 2 * 8 * 2048))
+        self.assertNotIn("Not ", done.stdout)
+        write("clm.json", json.dumps(ds).replace("none", "cpu"))
+        self.assertEqual(len(comments(run("import", script).stdout, "Not modelled")), 2)
+
     def changed(self, flags, status=0):
         """Return the scenario of arguments of Llama 2 7B with more flags."""
         done = run("import", "-", input=f"""{LLAMA2_7B} {flags}\n""")
@@ -297,16 +323,81 @@ srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attent
         self.assertEqual((scenario["platform"], scenario["systems"][0]["plan"]["tp"]), ({"nodes": 4, "gpus_per_node": 8}, 2))
         self.assertNotIn("wandb", done.stdout)
 
+    def test_entries_of_arrays__are_taken(self):
+        for entry, settings, context in (("1", (), 8192), ("1 - 1", (), 4096), ("$AT", ("AT=1",), 8192), ("$AT", ("SEQS=2048",), 2048)):
+            script = f"SEQS=(4096 8192)\ntorchrun pretrain_gpt.py {LLAMA2_7B}".replace("\n--", " --").replace("length 4096", f"length ${{SEQS[{entry}]}}")
+            done = run("import", "-", *settings, input=script)
+            self.assertEqual(yaml.safe_load(done.stdout)["data"]["context"], context, done.stderr)
+        self.assertIn("allowed: SEQS=VALUE", run("import", "-", input=script.replace("$AT", "2")).stderr)
+
     def test_what_the_user_gives__counts(self):
         scenario = yaml.safe_load(self.read("1=8B", "TP=4", "global_batch_size=128").stdout)
         self.assertEqual((scenario["systems"][0]["plan"]["tp"], scenario["data"]["global_batch"]), (4, 128))
         scenario = yaml.safe_load(run("import", "-", "1=8B", "--set", "platform.nodes=2", "--set", "data.global_batch=32", input=self.SCRIPT).stdout)
         self.assertEqual((scenario["platform"]["nodes"], scenario["data"]["global_batch"]), (2, 32))
 
+    def test_words_that_have_no_value__are_said(self):
+        """A variable or command whose flags are not known counts as empty. In place of a value it is an error."""
+        words = " $MOE_ARGS $(cat more args) --nproc-per-node 8 --tensor-model-parallel-size 2"
+        done = run("import", "-", input=f"torchrun pretrain_gpt.py {LLAMA2_7B} {words} > $LOG\n".replace("\n--", " --"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        assumed = comments(done.stdout, "Assumed")
+        self.assertEqual([line for line in assumed if "empty" in line], ["$MOE_ARGS is empty, as the script does not say its value",
+                                                                        "$(cat more args) is empty, as the script does not say its value"])
+        self.assertTrue(any(line.startswith("platform.nodes: 1; nothing says how many nodes") for line in assumed))
+        for size, said in (("$(python size.py)", "nothing of a script is run, so this has no value; allowed: the value in its place"),
+                           ("$((2 * $TOKENS / DP))", "--seq-length $DP: the file does not set $DP; allowed: DP=VALUE"),
+                           ("$((8 / $(nproc)))", "--seq-length $(nproc): nothing of a script is run"), ("$((1 / 0))", "--seq-length $((1 / 0)): nothing")):
+            done = run("import", "-", input=f"TOKENS=9\ntorchrun pretrain_gpt.py {LLAMA2_7B}\n".replace("4096\n--", "4096 --").replace(
+                "\n--", " --").replace("--seq-length 4096", f"--seq-length {size}"))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+        done = run("import", "-", input='OPTS="$(cat sizes) --seq-length 4096 --micro-batch-size 1"\ntorchrun pretrain_gpt.py $OPTS\n')
+        self.assertIn("nothing says the model's sizes or its name, as the script does not say what $(cat sizes) is; allowed", done.stderr)
+
+    def test_gpus_of_slurm__are_named(self):
+        for flags, device, gpus in (("--gres=gpu:8", "h100-sxm", 8), ("--gres=nvme:1,gpu:h200:4", "h200", 4), ("--gpus-per-node=H100:8", "h100-sxm", 8),
+                                    ("--gres=craynetwork:2 --gpus-per-node=4", "h100-sxm", 4)):
+            done = run("import", "-", input=f"#SBATCH {flags} -N 2\ntorchrun pretrain_gpt.py {LLAMA2_7B}\n".replace("\n--", " --"))
+            scenario = yaml.safe_load(done.stdout)
+            self.assertEqual((scenario["device"], scenario["platform"]), (device, {"nodes": 2, "gpus_per_node": gpus}), done.stderr)
+        script = f"#SBATCH --gres=gpu:a100:8 -N 2\ntorchrun pretrain_gpt.py {LLAMA2_7B}\n".replace("\n--", " --")
+        done = run("import", "-", input=script)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--gres gpu:a100:8: a100 is no device, or several; allowed: --set device=NAME", done.stderr)
+        self.assertEqual(yaml.safe_load(run("import", "-", "--set", "device=a100-80g", input=script).stdout)["device"], "a100-80g")
+
+    def test_wrapper_of_torchtitan__names_a_configuration(self):
+        words = f"CONFIG_FILE={RECIPES}/torchtitan-llama3-8b.toml NGPU=8 ./run_train.sh --training.seq_len 4096\n"
+        scenario = yaml.safe_load(run("import", "-", input=words).stdout)
+        self.assertEqual((scenario["model"], scenario["data"]["context"]), ("llama3-8b", 4096))
+        done = run("import", "-", input=words.replace("8b.toml", "9b.toml"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("9b.toml: there is no such configuration; allowed: a path that begins in the script's folder", done.stderr)
+
     def test_test_that_cannot_be_evaluated__is_said(self):
         done = run("import", "-", "--set", "model=llama3-8b", input=self.SCRIPT.replace("SIZE=$1", ""))
-        (line,) = [line for line in comments(done.stdout, "Assumed") if line.startswith("the test")]
-        self.assertIn("$SIZE = 7B", line)
+        lines = [line for line in comments(done.stdout, "Assumed") if line.startswith("the test")]
+        self.assertEqual(lines, ["the test [ $SIZE = 7B ] holds; it depends on what the script does not set",
+                                 "the test case $SIZE in *) holds; it depends on what the script does not set"])
+        unheard = "if [ -d $LOG ]; then mkdir x; fi\n[ -f $LOG ] && ls\n"  # nothing depends on it
+        self.assertNotIn("$LOG", run("import", "-", "1=8B", input=unheard + self.SCRIPT).stdout)
+        heard = "[ -f $LOG ] && SIZE=8B\n"
+        self.assertIn("the test [ -f $LOG ] holds", run("import", "-", input=self.SCRIPT.replace("SIZE=$1\n", heard)).stdout)
+
+    def test_variables_of_slurm__are_those_of_its_flags(self):
+        script = """\
+#SBATCH --nodes=16 --ntasks-per-node 8   # of 32
+#SBATCH --gres=gpu:h200:8
+case $SLURM_JOB_NUM_NODES in 16) PP=4 ;; *) PP=2 ;; esac
+GBS=$((SLURM_NNODES * SLURM_GPUS_ON_NODE + SLURM_NTASKS))
+srun python pretrain_gpt.py --global-batch-size $GBS --pipeline-model-parallel-size $PP """ + LLAMA2_7B.replace(
+            "--micro-batch-size 1 --global-batch-size 32", "").replace("\n", " ")
+        done = run("import", "-", input=script)
+        scenario = yaml.safe_load(done.stdout)
+        self.assertEqual((scenario["data"]["global_batch"], scenario["systems"][0]["plan"]["pp"]), (256, 4), done.stderr)
+        self.assertNotIn("SLURM_", done.stdout)
+        self.assertEqual(yaml.safe_load(run("import", "-", "SLURM_JOB_NUM_NODES=8", input=script).stdout)["systems"][0]["plan"]["pp"], 2)
 
 
 class OwnModels(unittest.TestCase):
@@ -325,7 +416,9 @@ class OwnModels(unittest.TestCase):
     def test_own_model__needs_a_place(self):
         done = run("import", RECIPES / "megatron-own-30b.args")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn("no shipped model has its sizes", done.stderr)
+        self.assertIn("no shipped model has its sizes, so the model needs a file of its own", done.stderr)
+        done = run("import", "-", input=LLAMA2_7B.replace("--vocab-size 32000", "--vocab-size 40000 --qk-layernorm"))
+        self.assertIn("no shipped model has its sizes (qwen1.5-7b differs in vocabulary and qk_norm), so", done.stderr)
 
     def test_missing_vocabulary__is_that_of_the_tokenizer(self):
         sizes = LLAMA2_7B.replace("--vocab-size 32000", "")
@@ -408,6 +501,8 @@ class Refusals(unittest.TestCase):
                 (["-"], LLAMA2_7B + " --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout Et*16|t*16L", "it has 2 stages, no multiple of"),
                 (["-"], LLAMA2_7B + " --tensor-model-parallel-size 3 --nnodes 1 --nproc-per-node 8", "does not divide 1 nodes of 8 GPUs"),
                 (["-"], "base_model: a/b\nadapter: lora\n", "adapter: lora: training of a part of the parameters is not modelled; allowed: full fine-tuning"),
+                (["-"], "trainer: {num_nodes: 1}\nmodel: {peft: {peft_scheme: lora}}\n", "model.peft.peft_scheme: lora: training of a part of the parameters"),
+                (["-"], "trainer: {num_nodes: 1}\npeft: {_target_: nemo.LoRA, dim: 8}\n", "peft._target_: nemo.LoRA: training of a part of the parameters"),
                 (["-"], "model_name_or_path: a/b\nstage: dpo\n", "stage: dpo: models that run beside the trained one are not modelled; allowed: pt, sft"),
                 ([RECIPES / "deepspeed-zero3.json"], "", "nothing says the model; allowed: --set model=VALUE"),
                 ([RECIPES / "torchtitan-llama3-8b.toml", "model.flavor=debugmodel"], "", "flavor debugmodel: is no shipped model; allowed: --set model=./config.json")):
@@ -431,6 +526,17 @@ class Refusals(unittest.TestCase):
                 except main.Error:
                     refused += 1
         self.assertTrue(40 < refused < 360, refused)
+
+    def test_verbs_that_read_a_scenario__name_import(self):
+        """A script or recipe in place of a scenario gets the command that makes one of it, and nothing else."""
+        for recipe in sorted(RECIPES.iterdir()):
+            done = run("run", recipe)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), recipe)
+            self.assertEqual(done.stderr, f"slimsim: {recipe}: it is a script or recipe of another tool; `slimsim import {recipe} "
+                             "--output mine.yaml` makes a scenario of it\n")
+        for verb in (["plan"], ["lengths"], ["sensitivity"], ["capacity"], ["explain"], ["compare", recipe], ["export", "--megatron"],
+                     ["max", "data.context", "--to=1Mi"], ["submit", "--shards=2"]):
+            self.assertEqual(run(*verb, recipe).stderr, done.stderr, verb)
 
     def test_output__is_not_replaced(self):
         path = write("kept.yaml", "mine\n")

@@ -86,6 +86,30 @@ class Import(unittest.TestCase):
         self.assertEqual((keys["nodes"], keys["leaf"]), (36, 18))
         self.assertIn("Assumed: a block is a leaf switch. If NVLink joins its nodes, add nvlink_domain.", remarks)
 
+    def test_import__reads_what_scontrol_shows(self):
+        """A switch above lists the nodes below it, too. They count once."""
+        keys, _ = self.platform(write("show.conf", "SwitchName=a Level=0 LinkSpeed=1 Nodes=n[1-4]\nSwitchName=b Level=0 LinkSpeed=1 Nodes=n[5-8]\n"
+                                      "SwitchName=c Level=1 LinkSpeed=1 Nodes=n[1-8] Switches=a,b\n"))
+        self.assertEqual((keys["nodes"], keys["leaf"]), (8, 4))
+        keys, _ = self.platform(write("show.conf", "BlockName=a BlockIndex=0 Nodes=n[1-4] BlockSize=4\n"))
+        self.assertEqual((keys["nodes"], keys["leaf"]), (4, 4))
+
+    def test_import__reads_topology_yaml(self):
+        """The default topology counts. The same switches in topology.conf give the same platform."""
+        tree = ("  tree:\n    switches:\n    - switch: root\n      children: s[1-2]\n    - switch: s1\n      nodes: n[01-04]\n"
+                "    - switch: s2\n      nodes: n[05-08]\n")
+        block = "- topology: b\n  cluster_default: DEFAULT\n  block:\n    block_sizes: [2]\n    blocks:\n    - block: b1\n      nodes: n[01-02]\n"
+        platform = self.platform(write("topology.yaml", "---\n- topology: a\n  cluster_default: true\n" + tree + block.replace("DEFAULT", "false")))
+        lines = "SwitchName=root Switches=s[1-2]\nSwitchName=s1 Nodes=n[01-04]\nSwitchName=s2 Nodes=n[05-08]\n"
+        self.assertEqual(platform, self.platform(write("topology.conf", lines)))
+        self.assertEqual((platform[0]["nodes"], platform[0]["leaf"]), (8, 4))
+        platform = self.platform(write("topology.yaml", "- topology: a\n" + tree + block.replace("DEFAULT", "true")))
+        self.assertEqual(platform, self.platform(write("topology.conf", "BlockName=b1 Nodes=n[01-02]\nBlockSizes=2\n")))
+        for text, said in (("  flat: true\n", "its topology has neither tree nor block"), (tree.replace("n[05", "n[5-"), ": switch s2: '5--08' in"),
+                           (tree.replace("s[1-2]", "s3"), "no line has SwitchName=s3"), ("  tree: [\n", "is no valid YAML"),
+                           ("  tree: {switches: 3}\n", "it lists no nodes")):
+            self.assertIn(said, self.refused(write("topology.yaml", "- topology: a\n" + text)))
+
     def test_import__joins_both_files_in_any_order(self):
         files = CLUSTERS / "h200.xml", CLUSTERS / "topology.conf"
         keys, _ = self.platform(*files)
@@ -126,7 +150,7 @@ class Import(unittest.TestCase):
             self.assertIn(said, self.refused(write("topology.conf", text)))
         self.assertIn("it lists 40 nodes", self.refused("--nodes", "41", CLUSTERS / "topology.conf"))
         self.assertIn("a second file of the same kind", self.refused(CLUSTERS / "h200.xml", CLUSTERS / "a100-pcie.xml"))
-        self.assertIn("is neither NCCL's topology of a node nor Slurm's topology.conf", self.refused("--nodes", "2", write("config.json", "{}")))
+        self.assertIn("is neither NCCL's topology of a node nor Slurm's topology.conf or topology.yaml", self.refused("--nodes", "2", write("config.json", "{}")))
         self.assertEqual(run("import", "--nodes", "0", "x.xml").returncode, 64)
 
 
@@ -140,13 +164,26 @@ class Foreign(unittest.TestCase):
             said = run("platform", path)
             self.assertEqual((said.returncode, said.stdout), (2, ""))
             self.assertIn(f"write in its place `platform: {platform}`", said.stderr)
-            self.assertEqual(run("import", path).stderr, said.stderr)
+            self.assertEqual((run("import", path).stderr, run("run", path).stderr), (said.stderr, said.stderr))
             done = run("run", write("foreign.yaml", scenario), "--output", SCRATCH)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(said.stderr.removeprefix("slimsim: "), done.stderr)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             taken = run("run", write("taken.yaml", scenario.replace(str(path), platform)), "--quiet", "--output", fresh("taken"))
             self.assertEqual(taken.returncode, 0, taken.stderr)
+
+    def test_foreign__a_platform_in_place_of_a_scenario_is_named_by_one(self):
+        path = write("own.xml", run("platform", "hopper-1x2").stdout)
+        done = run("run", path)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, f"slimsim: {path}: it is a platform of SimGrid; a scenario names it: `platform: {path}`\n")
+
+    def test_foreign__the_matrix_of_nvidia_smi_names_what_to_write(self):
+        matrix = write("topo.txt", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV18\t0-47\nGPU1\tNV18\t X \t0-47\n")
+        for arguments in (("import", matrix), ("import", CLUSTERS / "topology.conf", matrix), ("platform", matrix), ("run", matrix)):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+            self.assertIn("it is the matrix of `nvidia-smi topo`, which gives no rates; write NCCL's topology", done.stderr)
 
     def test_foreign__a_topology_in_place_of_a_platform_or_scenario_names_import(self):
         for name in ("c46-nccl-topo.xml", "topology.conf"):

@@ -268,7 +268,8 @@ static const struct argp_option export_options[] = {
      "which is simulated for it",
      0},
     {"hta", KEY_HTA, "DIR", 0,
-     "Write the same for Holistic Trace Analysis, as PyTorch's profiler does: DIR/rank-R.json of each GPU of a system",
+     "Write the same for Holistic Trace Analysis, as PyTorch's profiler does: DIR/rank-R.json of each GPU of a system. "
+     "Only these files have distributedInfo, which names one rank",
      0},
     {"csv", KEY_CSV, "TABLE", 0, "Write a table of a trace as CSV", 0},
     {"point", 'p', "INDEX", 0, "Write the full trace of this point of a sweep", 0},

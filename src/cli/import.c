@@ -62,20 +62,22 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option import_options[] = {
     {"output", 'o', "FILE", 0, "Write the scenario to a new FILE, and a model that is not shipped beside it", 0},
-    {"nodes", KEY_NODES, "N", 0, "Nodes of a cluster (default: those of topology.conf, otherwise 1)", 0},
+    {"nodes", KEY_NODES, "N", 0, "Nodes of a cluster (default: those of Slurm's file, otherwise 1)", 0},
     {0},
 };
 
 static const struct argp argp = {
     .options = import_options,
     .parser = parse,
-    .args_doc = "config.json\nTOPOLOGY.xml|topology.conf...\nFILE|- [NAME=VALUE...]\n\"TP4 PP4 DP16 selective\"",
+    .args_doc =
+        "config.json\nTOPOLOGY.xml|topology.conf|topology.yaml...\nFILE|- [NAME=VALUE...]\n\"TP4 PP4 DP16 selective\"",
     .doc = "Print what another tool's file means. A model's configuration of Hugging Face's transformers gives the "
            "model's file: `slimsim import config.json > mine.yaml`. A launch script or arguments of Megatron-LM, a "
            "recipe of NeMo or Megatron-Bridge, torchtitan's TOML, DeepSpeed's JSON, or YAML of axolotl, LLaMA-Factory "
            "or Accelerate gives a scenario, whose first lines say of each setting whether it was taken, has no effect "
            "or is not modelled. NAME=VALUE sets a variable of the script or a setting of the file. A plan in words "
-           "gives its keys. A node's topology, which NCCL wrote (NCCL_TOPO_DUMP_FILE), Slurm's topology.conf or both "
+           "gives its keys. A node's topology, which NCCL wrote (NCCL_TOPO_DUMP_FILE), Slurm's topology.conf or "
+           "topology.yaml, or both "
            "give a platform.",
     .children = children,
 };
@@ -158,7 +160,7 @@ int command_import(int argc, char **argv)
     struct arguments arguments = {0};
     struct error err = {0};
     parse_arguments(&argp, argc, argv, &arguments);
-    if (arguments.nodes != NULL || import_is_cluster(1, &arguments.path)) {
+    if (arguments.nodes != NULL || import_is_cluster(arguments.path)) {
         print_cluster(&arguments, &err);
         return command_fail(&err);
     }

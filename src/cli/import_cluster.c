@@ -4,26 +4,23 @@
 #include <stdio.h>
 
 #include "scenario/foreign.h"
-#include "scenario/platform_file.h"
 
-bool import_is_cluster(int n_files, const char *const *files)
+bool import_is_cluster(const char *path)
 {
-    bool cluster = false;
-    for (int i = 0; i < n_files; i++)
-        cluster = cluster || foreign_of(files[i]) != FOREIGN_NONE;
-    return cluster;
+    enum foreign whose = foreign_of(path);
+    return whose != FOREIGN_NONE && whose != FOREIGN_MODEL && whose != FOREIGN_PLAN;
 }
 
 /** Check that a file is NCCL's or Slurm's. Another simulator's gets its own sentence. */
 static bool check_file(const char *path, struct error *err)
 {
     enum foreign whose = foreign_of(path);
-    struct platform platform;
     if (whose == FOREIGN_NCCL || whose == FOREIGN_SLURM)
         return true;
-    if (whose == FOREIGN_NONE)
-        return error_set(err, "%s: is neither NCCL's topology of a node nor Slurm's topology.conf", path);
-    return (whose != FOREIGN_SIMGRID || platform_file_read(path, &platform, err)) && foreign_refuse(whose, path, err);
+    if (!import_is_cluster(path))
+        return error_set(err, "%s: is neither NCCL's topology of a node nor Slurm's topology.conf or topology.yaml",
+                         path);
+    return foreign_refuse(whose, path, err);
 }
 
 bool import_cluster(int n_files, const char *const *files, const char *nodes, struct error *err)

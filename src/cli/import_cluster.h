@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/** This module is the part of `slimsim import` that makes a platform of NCCL's topology and Slurm's topology.conf. */
+/** This module is the part of `slimsim import` that makes a platform of NCCL's topology and Slurm's. */
 #ifndef SLIMSIM_CLI_IMPORT_CLUSTER_H
 #define SLIMSIM_CLI_IMPORT_CLUSTER_H
 
@@ -7,8 +7,8 @@
 
 enum { IMPORT_MAX_FILES = 2, IMPORT_MAX_NODES = 1 << 20 };
 
-/** Return whether one of the files describes a cluster or is another simulator's (scenario/foreign.h). */
-bool import_is_cluster(int n_files, const char *const *files);
+/** Return whether a file describes a cluster or is another simulator's (scenario/foreign.h). */
+bool import_is_cluster(const char *path);
 
 /**
  * Print the platform of one or two files. importing/cluster.py does it in place of this process, so a success never

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "document/document_read.h"
 #include "document/document_set.h"
+#include "scenario/scenario_read.h"
 #include "sweep/axis.h"
 #include "trace/trace.h"
 
@@ -34,7 +35,7 @@ static bool read_point(const char *path, int64_t point, struct document *documen
 {
     struct document whole = {0};
     struct sweep sweep = {0};
-    bool ok = document_read(path, &whole, err);
+    bool ok = scenario_read_document(path, 0, NULL, &whole, err);
     if (!ok) {
         document_free(&whole);
         return false;
@@ -73,7 +74,7 @@ bool run_document_read(const char *argument, const struct options *options, stru
     else if (point >= 0)
         ok = read_point(path, point, document, err);
     else
-        ok = document_read(path, document, err);
+        ok = scenario_read_document(path, 0, NULL, document, err);
     for (int32_t i = 0; i < options->n_set && document->n_nodes > 0; i++)
         ok &= document_set(document, options->set[i], err);
     if (ok && sweep_present(document))

@@ -10,6 +10,7 @@
 #include "document/document_read.h"
 #include "document/library.h"
 #include "document/quantity.h"
+#include "scenario/platform_file.h"
 
 enum { HEAD_BYTES = 1 << 16 };
 
@@ -22,11 +23,41 @@ static const struct mark {
     {FOREIGN_SIMGRID, "<platform", NULL},
     {FOREIGN_SLURM, "SwitchName=", NULL},
     {FOREIGN_SLURM, "BlockName=", NULL},
+    {FOREIGN_SLURM, "- topology:", NULL},
+    {FOREIGN_MATRIX, "GPU0\t", " X \t"},
     {FOREIGN_ASTRA_NETWORK, "npus_count", NULL},
     {FOREIGN_ASTRA_NETWORK, "units-count", NULL},
     {FOREIGN_ASTRA_SYSTEM, "scheduling-policy", "all-reduce-implementation"},
+    {FOREIGN_MODEL, "\"model_type\":", NULL},
+    {FOREIGN_PLAN, "\"zero_optimization\":", NULL},
+    {FOREIGN_PLAN, "\"train_batch_size\":", NULL},
+    {FOREIGN_PLAN, "\"train_micro_batch_size_per_gpu\":", NULL},
 };
 enum { N_MARKS = sizeof marks / sizeof *marks };
+
+/** Endings of scripts, and of recipes that are no YAML. */
+static const char *const plan_endings[] = {".sh", ".slurm", ".sbatch", ".toml"};
+enum { N_PLAN_ENDINGS = sizeof plan_endings / sizeof *plan_endings };
+
+/** Beginnings of lines in scripts and recipes. A comment that repeats one has a # before it. */
+static const char *const plan_lines[] = {"#!",
+                                         "#SBATCH ",
+                                         "torchrun ",
+                                         "srun ",
+                                         "deepspeed ",
+                                         "accelerate launch ",
+                                         "python ",
+                                         "python3 ",
+                                         "MODEL_ARGS",
+                                         "base_model:",
+                                         "_target_:",
+                                         "model_name_or_path:",
+                                         "distributed_type:",
+                                         "compute_environment:",
+                                         "trainer:",
+                                         "train:",
+                                         "ConfigContainer:"};
+enum { N_PLAN_LINES = sizeof plan_lines / sizeof *plan_lines };
 
 /** Kinds of parallelism, one of which is the first word of a workload. */
 static const char *const parallelism[] = {
@@ -99,6 +130,29 @@ static bool is_workload(const char *head)
     return known && line != NULL && isdigit((unsigned char)line[1]);
 }
 
+static bool begins(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/** Return whether it is a script, a list of flags or a recipe. A file with `systems:` is a scenario, though perhaps a
+ * wrong one. */
+static bool is_plan(const char *path, const char *head)
+{
+    bool plan = false;
+    for (int i = 0; i < N_PLAN_ENDINGS; i++)
+        plan = plan || library_is_path(path, plan_endings[i]);
+    for (const char *line = head; line != NULL; line = strchr(line, '\n')) {
+        line += strspn(line, " \t\r\n");
+        plan = plan || (begins(line, "--") && isalpha((unsigned char)line[2]));
+        for (int i = 0; i < N_PLAN_LINES; i++)
+            plan = plan || begins(line, plan_lines[i]);
+        if (begins(line, "systems:"))
+            return false;
+    }
+    return plan;
+}
+
 enum foreign foreign_of(const char *path)
 {
     char head[HEAD_BYTES];
@@ -113,7 +167,9 @@ enum foreign foreign_of(const char *path)
             return marks[i].whose;
     if (is_workload(head))
         return FOREIGN_WORKLOAD;
-    return is_simai_network(head, &network) ? FOREIGN_SIMAI_NETWORK : FOREIGN_NONE;
+    if (is_simai_network(head, &network))
+        return FOREIGN_SIMAI_NETWORK;
+    return is_plan(path, head) ? FOREIGN_PLAN : FOREIGN_NONE;
 }
 
 /** Read the numbers of a list. @return how many there are; 0: it is none, or one of them is out of range */
@@ -211,6 +267,7 @@ static void workload_plan(const char *head, char *text, size_t size)
 bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
 {
     char head[HEAD_BYTES], text[256] = "nodes: ..., gpus_per_node: ..., nvlink: ..., nic: ...";
+    struct platform platform;
     read_head(path, head);
     switch (whose) {
     case FOREIGN_NCCL:
@@ -218,9 +275,17 @@ bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
         return error_add(err,
                          "%s: it is %s; `slimsim import %s > cluster.yaml` makes a platform of it, which a scenario "
                          "names: `platform: cluster.yaml`",
-                         path, whose == FOREIGN_NCCL ? "NCCL's topology of a node" : "Slurm's topology.conf", path);
-    case FOREIGN_SIMGRID:
-        return error_add(err, "%s: it is a platform of SimGrid; a scenario names it: `platform: %s`", path, path);
+                         path, whose == FOREIGN_NCCL ? "NCCL's topology of a node" : "Slurm's topology of switches",
+                         path);
+    case FOREIGN_MATRIX:
+        return error_add(
+            err,
+            "%s: it is the matrix of `nvidia-smi topo`, which gives no rates; write NCCL's topology of the "
+            "node in its place (`slimsim help own-cluster`)",
+            path);
+    case FOREIGN_SIMGRID: /* one of another program gets the sentence that a scenario gets, too */
+        return platform_file_read(path, &platform, err) &&
+               error_add(err, "%s: it is a platform of SimGrid; a scenario names it: `platform: %s`", path, path);
     case FOREIGN_ASTRA_NETWORK:
         astra_platform(path, text, sizeof text);
         return error_add(err, "%s: it is a network of ASTRA-sim; write in its place `platform: {%s}`", path, text);
@@ -241,6 +306,13 @@ bool foreign_refuse(enum foreign whose, const char *path, struct error *err)
                          "write in its place a scenario with `model:`, `data:` and a plan%s (`slimsim help start`)",
                          path, whose == FOREIGN_CHAKRA ? "ASTRA-sim (Chakra)" : "ASTRA-sim or SimAI",
                          whose == FOREIGN_CHAKRA ? "" : text);
+    case FOREIGN_MODEL:
+        return error_add(err, "%s: it is a model's configuration; a scenario names it: `model: %s`", path, path);
+    case FOREIGN_PLAN:
+        return error_add(err,
+                         "%s: it is a script or recipe of another tool; `slimsim import %s --output mine.yaml` makes a "
+                         "scenario of it",
+                         path, path);
     case FOREIGN_NONE:
         break;
     }

@@ -8,13 +8,16 @@
 enum foreign {
     FOREIGN_NONE,
     FOREIGN_NCCL,          /* NCCL_TOPO_DUMP_FILE */
-    FOREIGN_SLURM,         /* topology.conf */
+    FOREIGN_SLURM,         /* topology.conf or topology.yaml */
+    FOREIGN_MATRIX,        /* how nvidia-smi says that GPUs are joined */
     FOREIGN_SIMGRID,       /* a platform, with hosts as here or others */
     FOREIGN_ASTRA_NETWORK, /* sizes and links of an analytical network */
     FOREIGN_ASTRA_SYSTEM,  /* scheduling and collectives */
     FOREIGN_CHAKRA,        /* an execution trace, the workload of ASTRA-sim */
     FOREIGN_WORKLOAD,      /* a text of layers, the workload of SimAI and of ASTRA-sim 1 */
     FOREIGN_SIMAI_NETWORK, /* nodes, switches and links */
+    FOREIGN_MODEL,         /* config.json of Hugging Face */
+    FOREIGN_PLAN,          /* a launch script, arguments or a recipe of a training */
 };
 
 /** Return whose file it is. FOREIGN_NONE: that of none, or no regular file that can be read. */

@@ -14,7 +14,6 @@
 #include "base/hash.h"
 #include "base/regular.h"
 #include "document/quantity.h"
-#include "scenario/foreign.h"
 #include "scenario/simgrid_cfg.h"
 
 /* Limits of the numbers in names. Their product fits an int32_t. */
@@ -606,8 +605,6 @@ bool platform_file_read(const char *path, struct platform *platform, struct erro
     if (!regular_check(platform->path, err))
         return false;
     set_name(platform);
-    if (foreign_of(path) == FOREIGN_NCCL)
-        return foreign_refuse(FOREIGN_NCCL, path, err);
     struct reader reader = {
         .parser = XML_ParserCreate(NULL), .path = platform->path, .err = err, .said = strlen(err->text), .ok = true};
     if (reader.parser == NULL)

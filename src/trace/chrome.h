@@ -12,6 +12,7 @@
  * 6. A flow arrow ("s", "f") leads from each boundary's transfer to the pass that receives it. Both ends lie 1 ns
  *    inside their events, so that no viewer takes the event before.
  * 7. Tasks of the critical path are red. They have the category "critical" and the argument "critical": true.
+ * 8. It has no "distributedInfo", which names one rank, since it holds all of them. trace/hta.h writes a file for each.
  *
  * Source: Trace Event Format, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
  */
