@@ -25,7 +25,7 @@ WRITTEN = re.compile(r"^(?:.*; )?written: (.*?\.h5)(?:,| and |;|$)", re.MULTILIN
 def _started(command: str, given: Mapping[str, Any], names: tuple[str, ...], folder: File) -> tuple[str, str]:
     """Run a command. Arrays of lengths are saved into the folder. @return what it printed on stdout and on stderr"""
     try:
-        given = {key: _with_arrays(value, folder) for key, value in given.items()}
+        given = _with_arrays(given, folder)
     except RecursionError:
         raise program.Error("values are nested too deeply, or hold themselves", 2) from None
     operands: list[Scenario] = []

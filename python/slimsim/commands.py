@@ -118,7 +118,8 @@ def submit(scenario: File, *, shards: int, output: File | None = None, set: Sett
 def merge(journals: Sequence[File], output: File | None = None) -> Result:
     """Check the shards of a sweep and write its files.
 
-    output: folder of the files; None: that of the journals
+    journals: files NAME.shard-K-of-N.journal of the parts
+    output:   folder of the files; None: that of the journals
     @return slimsim.Result
     """
     done = program.start("merge", journals, {"output": output})
