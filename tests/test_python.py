@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""These tests use the Python package as analysts do: from the tree, installed, in the notebook and as docs/python.md says."""
+"""These tests use the Python package as analysts do: from the tree, installed and as docs/python.md says."""
 import ast
 import contextlib
 import importlib.util
@@ -26,7 +26,6 @@ from program import PROGRAM, SCRATCH, SMALL, fresh, point_of, run, write
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "python"))
-os.environ["MPLBACKEND"] = "Agg"
 
 import slimsim  # noqa: E402  the path comes first
 
@@ -297,22 +296,8 @@ class Shown(unittest.TestCase):
         self.assertIn("2 --set 'model=llama3-9b': model: there is no model 'llama3-9b'", printed.getvalue())
         self.assertEqual(sorted(path.name for path in (folder / "results").glob("*.h5")), ["longer.h5"])
         self.assertEqual(names["plans"][0]["label"], "slimpack")
-        self.assertTrue(names["kernels"] and names["share"] and names["steps"])
-
-    def test_notebook__runs_and_its_tables_are_not_empty(self):
-        cells = json.loads((SOURCE / "docs/notebook.ipynb").read_text(encoding="utf-8"))["cells"]
-        self.assertEqual(len(cells), 10)
-        names, tables = {}, 0
-        for cell in cells:
-            if cell["cell_type"] != "code":
-                continue
-            self.assertEqual((cell["outputs"], cell["execution_count"]), ([], None))
-            shown = run_cell("".join(cell["source"]), names)
-            if isinstance(shown, pandas.DataFrame):
-                tables += 1
-                self.assertFalse(shown.empty, cell["source"])
-                self.assertFalse(shown.isna().all(axis=None), cell["source"])
-        self.assertEqual(tables, 8)
+        self.assertTrue(names["kernels"] and names["share"] and names["steps"] and names["graph"])
+        self.assertEqual((names["fastest"], names["largest"] >= 32768, names["gain"] != 0), ("slimpack", True, True))
 
 
 if __name__ == "__main__":

@@ -178,6 +178,7 @@ def max(key: Literal["data.context", "data.global_batch"], scenario: Scenario, *
         set: Settings | None = None, output: File | None = None) -> Json:
     """Return the largest context in tokens, or global batch in samples, with which each system fits into memory.
 
+    key:    data.context or data.global_batch
     to:     largest value that is tried, "1Mi"
     set:    keys and values that take the place of the scenario's
     output: folder that keeps the runs

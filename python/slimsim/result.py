@@ -39,6 +39,11 @@ def _column(file: Any, table: Any, rows: Any, name: str) -> Any:
     return column
 
 
+def _shown(value: float) -> str:
+    """Write a number for a table of HTML: 8,229 or 0.415."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 def _told(table: Any, columns: Any, suffix: str) -> dict[str, str]:
     """Return an attribute of each column that has it."""
     return {column: text_of(table.attrs[column + suffix]) for column in columns if column + suffix in table.attrs}
@@ -50,17 +55,22 @@ class Result(PathLike[str]):
     It stands for its file wherever a path may stand.
 
     path:    the file; None if the command wrote none (trace: none, list=True)
-    verdict: what the program printed, as text; "" if the file was opened by Result(path)
+    verdict: what the program printed, as text, with arrays of lengths as lengths-HASH.npy; "" if the file was opened by
+             Result(path)
     answer:  of `capacity` what it prints with --json, else None
     """
 
     def __init__(self, path: str | PathLike[str] | None, verdict: str = "") -> None:
         self.path = None if path is None else pathlib.Path(path)
-        self.verdict = verdict
+        self.verdict = self._without_folder(verdict)
         self.answer: dict[str, Any] | None = None
 
     def __fspath__(self) -> str:
         return str(self._file())
+
+    def _without_folder(self, text: str) -> str:
+        """Return a text in which an array of lengths beside the file has no folder, which may be a temporary one."""
+        return text if self.path is None else text.replace(f"{self.path.parent.absolute()}/lengths-", "lengths-")
 
     def __repr__(self) -> str:
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
@@ -72,15 +82,16 @@ class Result(PathLike[str]):
         if self.path is None:
             return f"<pre>{html.escape(self.verdict)}</pre>"
         with self.open() as file, self._reading():
-            head = text_of(file.attrs.get("head", ""))
+            head = self._without_folder(text_of(file.attrs.get("head", "")))
             lines = [text_of(line) for line in file["verdict"][:]] if "verdict" in file else []
             summed = "summary" in file
         if not summed:
             return f"<pre>{html.escape(repr(self))}</pre>"
         table = self.summary
         keys = list(table.columns[:table.columns.get_loc("system") + 1])  # of a sweep the swept keys come first
-        shown = table[keys + [column for column in SHOWN if column in table]]._repr_html_()
-        return f"<pre>{html.escape(head)}</pre>{shown}<pre>{html.escape(chr(10).join(lines))}</pre>"
+        shown = table[keys + [column for column in SHOWN if column in table]].to_html(index=False, float_format=_shown, max_rows=60)
+        wrapped = '<pre style="white-space: pre-wrap">'
+        return f"{wrapped}{html.escape(head)}</pre>{shown}{wrapped}{html.escape(chr(10).join(lines))}</pre>"
 
     def _file(self) -> pathlib.Path:
         if self.path is None:
