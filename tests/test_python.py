@@ -246,6 +246,7 @@ class Installed(unittest.TestCase):
                               env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{folder}/slimsim/__init__.py ['best-fit', 'slimpack']\n")
+        self.assertTrue((folder / "slimsim/py.typed").exists())  # otherwise mypy ignores the types
 
     def test_install__puts_the_package_where_python_looks(self):
         looked_in = subprocess.run(["/usr/bin/python3", "-c", "import sys; print(*sys.path)"], capture_output=True, text=True,
@@ -276,6 +277,8 @@ class Installed(unittest.TestCase):
                               env={**os.environ, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         (package,) = (folder / "env/lib").glob("python3*/site-packages")
+        (metadata,) = package.glob(f"slimsim-{slimsim.__version__}.dist-info/METADATA")
+        self.assertIn("Author: slimsim developers\n", metadata.read_text(encoding="utf-8"))
         self.check(folder / "env/bin/python", package, PATH=f"{PROGRAM.parent}:{os.environ['PATH']}", SLIMSIM="slimsim")
 
 

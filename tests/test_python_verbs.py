@@ -24,7 +24,7 @@ sys.path.insert(0, str(SOURCE / "python"))
 import slimsim  # noqa: E402  the path comes first
 
 SCENARIO = yaml.safe_load(SMALL)
-# Python has no pages of a manual, and an answer in JSON is a dict.
+# Python has help(), answers in JSON are dicts, and nothing is printed.
 NO_KEYWORDS = {"help", "usage", "version", "json", "quiet"}
 SAME_JSON = {("sensitivity", "verbose"), ("validate", "verbose")}  # the JSON has every number without it, too
 VERBS = [verb for verb in re.findall(r"^  ([a-z]+) +\S", run("--help").stdout, re.MULTILINE) if verb != "help"]
@@ -61,7 +61,7 @@ print(slimsim.export(result, chrome=True), slimsim.compare(scenario, result, sys
 
 
 def function_of(verb):
-    """Return the function of a command. That of `import`, a keyword of Python, has the name import_."""
+    """Return the function of a command. `import` is a keyword of Python, so its function is import_."""
     return getattr(slimsim, verb + "_" if verb == "import" else verb)
 
 
