@@ -49,7 +49,7 @@ def run(scenario: Scenario, output: File | None = None, *, set: Settings | None 
 def sweep(scenario: Scenario, axes: Settings | None = None, output: File | None = None, *, set: Settings | None = None,
           verbose: bool = False, jobs: int | None = None, fail_fast: bool = False, retry_failed: bool = False,
           process_memory: Quantity | None = None, time_limit: Quantity | None = None) -> Result:
-    """Run every point of a sweep. The other keywords are those of run().
+    """Run every point of a sweep. Its other keywords mean what they mean in run().
 
     axes: keys and the values they take, beside those of the scenario's `sweep:` {"platform.nodes": [2, 4]}
     @return slimsim.Result, in whose tables the swept keys come first
