@@ -5,7 +5,6 @@ import ast
 import contextlib
 import importlib.util
 import io
-import json
 import os
 import pathlib
 import pickle
@@ -196,16 +195,6 @@ class Package(unittest.TestCase):
             slimsim.sweep(SCENARIO, {"seed": [1, 2]}, process_memory="1MiB")
         self.assertNotIn("points.csv", str(caught.exception))
         self.assertEqual(slimsim.Result(folder / "small.h5").table("manifest")["status"].tolist(), ["failed", "failed"])
-
-    def test_json__is_that_of_the_command(self):
-        path = write("small.yaml", SMALL)
-        for ours, words in (({"systems": slimsim.plan(SCENARIO, system="slimpack")}, ("plan", path, "--system", "slimpack")),
-                            (slimsim.lengths(SCENARIO), ("lengths", path)), (slimsim.explain(path), ("explain", path)),
-                            (slimsim.cost(model="llama-7b", slice=["0:1Ki", "0:2Ki"]),
-                             ("cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "0:2Ki"))):
-            told = json.loads(run(*words, "--json").stdout)
-            self.assertEqual(told["format_version"], 1)
-            self.assertEqual({**told, **ours}, told)
 
     def test_capacity__returns_the_answer_and_its_tables(self):
         question = {**SCENARIO, "platform": "h100", "device": "h100-sxm", "price": {"usd_per_gpu_hour": 2},

@@ -138,9 +138,12 @@ class Keywords(unittest.TestCase):
 
 class Answers(unittest.TestCase):
     def check_json(self, answer, *words):
-        told = json.loads(run(*words, "--json").stdout)
+        printed = run(*words, "--json").stdout
+        told = json.loads(printed)
         self.assertEqual({**told, **answer}, told)
         self.assertTrue(answer)
+        for name in re.findall(r"`(\w+)`", function_of(words[0]).__doc__.partition("@return")[2]):
+            self.assertIn(f'"{name}": ', printed)
 
     def test_answer__is_the_json_of_the_command(self):
         small, folder = write("small.yaml", SMALL), fresh("answers")
@@ -150,6 +153,10 @@ class Answers(unittest.TestCase):
         rows = write("rows.csv", "".join((SOURCE / "model/validation/training_a100.csv").read_text().splitlines(keepends=True)[:3]))
         self.check_json(slimsim.validate([rows]), "validate", rows, "--output", folder)
         self.check_json({"rows": slimsim.list("keys")}, "list", "keys")
+        self.check_json(slimsim.explain(SCENARIO), "explain", small, "--output", folder)
+        self.check_json(slimsim.lengths(SCENARIO), "lengths", small)
+        self.check_json(slimsim.cost(model="llama-7b", slice=["0:1Ki", "0:2Ki"]), "cost", "--model", "llama-7b", "--slice", "0:1Ki", "--slice", "0:2Ki")
+        self.check_json({"systems": slimsim.plan(SCENARIO, system="slimpack")}, "plan", small, "--system", "slimpack")
         self.assertEqual(slimsim.list("values", "engine"), run("list", "values", "engine").stdout.split())
         told = slimsim.compare(SCENARIO, {**SCENARIO, "seed": 8})
         expected = json.loads(run("compare", small, seed, "--json", "--output", folder).stdout)

@@ -70,7 +70,7 @@ def explain(scenario: Scenario, *, system: str | None = None, set: Settings | No
     set:      keys and values that take the place of the scenario's
     verbose:  explain all systems
     output:   folder that keeps the runs
-    @return `systems`, each with `waterfall`, `critical_path`, `gains`
+    @return `systems`, each with `waterfall` (shares of the peak), `critical_path_s` and `gain_if_free` (0.1 for 10%)
     """
     return calls.answer("explain", locals(), "scenario")
 
@@ -192,6 +192,7 @@ def sensitivity(scenario: Scenario, *, set: Settings | None = None, output: File
 
     set:    keys and values that take the place of the scenario's
     output: folder of NAME.sensitivity.csv
+    @return `changes`, the largest effect on the first system first
     """
     return calls.answer("sensitivity", locals(), "scenario")
 
