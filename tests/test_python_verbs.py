@@ -15,7 +15,7 @@ import unittest.mock
 import numpy
 import yaml
 
-from program import PROGRAM, SCRATCH, SMALL, fresh, run, write
+from program import SCRATCH, SMALL, fresh, run, write
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
