@@ -9,6 +9,7 @@ run=(build-essential cmake file pkg-config libsimgrid-dev libigraph-dev libgsl-d
 test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-networkx python3-setuptools python3-venv
     python3-wheel slurm-wlm iproute2 chromium-driver python3-selenium mmdebstrap)
 
+test+=(mypy python3-ipykernel python3-nbclient) # the Python package and its notebook
 test+=(r-base-core) # an example of docs/howto/other-tools.md
 test+=(mkdocs mkdocs-material) # the site of docs/
 case "${1:-}" in

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This package runs the program slimsim and reads its tables as pandas data frames."""
-from slimsim.commands import capacity, cost, explain, lengths, plan, run, sweep
+from slimsim.commands import (best, calibrate, capacity, compare, cost, explain, export, import_, lengths, merge, plan, platform,
+                              run, sensitivity, submit, sweep, validate)
+from slimsim.commands import list as list, max as max  # `from slimsim import *` leaves Python's own in their place
 from slimsim.program import Error
 from slimsim.result import Result
 
-__all__ = ["Error", "Result", "capacity", "cost", "explain", "lengths", "plan", "run", "sweep"]
+__version__ = "0.2.0"
+__all__ = ["Error", "Result", "best", "calibrate", "capacity", "compare", "cost", "explain", "export", "import_", "lengths",
+           "merge", "plan", "platform", "run", "sensitivity", "submit", "sweep", "validate"]

@@ -2,21 +2,29 @@
 """This module reads the HDF5 files of slimsim as pandas data frames."""
 import contextlib
 import errno
+import html
 import pathlib
 import re
+from collections.abc import Iterator
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy
 
+if TYPE_CHECKING:
+    import pandas  # otherwise where a table is made, since it takes half a second, and scripts that read arrays need none
+
 INDEX = re.compile(r"index into the data set (\w+)")
+SHOWN = ["gpus", "plan_text", "tokens_per_s_per_gpu", "tokens_per_s_per_gpu_interval", "mfu", "bubble_fraction", "peak_bytes", "fits"]
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     """Return a text of the file, which h5py reads as bytes or str."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _column(file, table, rows, name):
+def _column(file: Any, table: Any, rows: Any, name: str) -> Any:
     """Return a column. Numbers that stand for names become these names, and None if they stand for none."""
     column = rows[name]
     names = table.attrs.get(name + "_names")
@@ -31,22 +39,67 @@ def _column(file, table, rows, name):
     return column
 
 
-class Result:
+def _shown(value: float) -> str:
+    """Write a number for a table of HTML: 8,229 or 0.415."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _told(table: Any, columns: Any, suffix: str) -> dict[str, str]:
+    """Return an attribute of each column that has it."""
+    return {column: text_of(table.attrs[column + suffix]) for column in columns if column + suffix in table.attrs}
+
+
+class Result(PathLike[str]):
     """The results of a run or a sweep: the file NAME.h5 and what the program printed.
 
+    It stands for its file wherever a path may stand.
+
     path:    the file; None if the command wrote none (trace: none, list=True)
-    verdict: what the program printed, as text; "" if the file was opened by Result(path)
+    verdict: what the program printed, as text, with arrays of lengths as lengths-HASH.npy; "" if the file was opened by
+             Result(path)
     answer:  of `capacity` what it prints with --json, else None
     """
 
-    def __init__(self, path, verdict=""):
-        self.path, self.verdict, self.answer = None if path is None else pathlib.Path(path), verdict, None
+    def __init__(self, path: str | PathLike[str] | None, verdict: str = "") -> None:
+        self.path = None if path is None else pathlib.Path(path)
+        self.verdict = self._without_folder(verdict)
+        self.answer: dict[str, Any] | None = None
 
-    def __repr__(self):
+    def __fspath__(self) -> str:
+        return str(self._file())
+
+    def _without_folder(self, text: str) -> str:
+        """Return a text in which an array of lengths beside the file has no folder, which may be a temporary one."""
+        return text if self.path is None else text.replace(f"{self.path.parent.absolute()}/lengths-", "lengths-")
+
+    def __repr__(self) -> str:
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
 
+    def _repr_html_(self) -> str:
+        """Return, as a notebook shows it, a row of the summary for each system, and the verdict. Of `capacity` and of a
+        result without a file it is the text that the program printed.
+        """
+        if self.path is None:
+            return f"<pre>{html.escape(self.verdict)}</pre>"
+        with self.open() as file, self._reading():
+            head = self._without_folder(text_of(file.attrs.get("head", "")))
+            lines = [text_of(line) for line in file["verdict"][:]] if "verdict" in file else []
+            summed = "summary" in file
+        if not summed:
+            return f"<pre>{html.escape(repr(self))}</pre>"
+        table = self.summary
+        keys = list(table.columns[:table.columns.get_loc("system") + 1])  # of a sweep the swept keys come first
+        shown = table[keys + [column for column in SHOWN if column in table]].to_html(index=False, float_format=_shown, max_rows=60)
+        wrapped = '<pre style="white-space: pre-wrap">'
+        return f"{wrapped}{html.escape(head)}</pre>{shown}{wrapped}{html.escape(chr(10).join(lines))}</pre>"
+
+    def _file(self) -> pathlib.Path:
+        if self.path is None:
+            raise ValueError("the command wrote no file, as with trace: none or list=True")
+        return self.path
+
     @contextlib.contextmanager
-    def _reading(self):
+    def _reading(self) -> Iterator[None]:
         """Let an error that does not name the file say that it is damaged, since h5py and numpy know no file."""
         try:
             yield
@@ -55,31 +108,31 @@ class Result:
                 raise
             raise OSError(errno.EINVAL, f"it is damaged: {error}", str(self.path)) from error
 
-    def open(self):
+    def open(self) -> h5py.File:
         """Return the file as h5py.File.
 
         ValueError: the command wrote none; OSError: it is missing, damaged, or no complete file of slimsim
         """
-        if self.path is None:
-            raise ValueError("the command wrote no file, as with trace: none or list=True")
-        if not self.path.is_file():
-            raise FileNotFoundError(errno.ENOENT, "there is no such file", str(self.path))
-        if not h5py.is_hdf5(self.path):
-            raise OSError(errno.EINVAL, "not an HDF5 file", str(self.path))
+        path = self._file()
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path))
+        if not h5py.is_hdf5(path):
+            raise OSError(errno.EINVAL, "not an HDF5 file", str(path))
         with self._reading():
-            file = h5py.File(self.path, "r")
+            file = h5py.File(path, "r")
             if file.attrs.get("complete", 0) != 1:
-                raise OSError(errno.EINVAL, "not a complete trace of slimsim", str(self.path))
+                raise OSError(errno.EINVAL, "not a complete trace of slimsim", str(path))
             return file
 
-    def table(self, name, point=None):
+    def table(self, name: str, point: int | None = None) -> "pandas.DataFrame":
         """Return a table as a data frame. docs/reference/traces.md names the tables; columns have their SI units in
-        their names.
+        their names. Its attributes are `units` ("s", "B", "1", "bool") and `meanings`, with an entry for each column. A
+        column of names has no unit.
 
         point: of a sweep with trace: full, the number of a point, whose own tables are then read
         KeyError: the file does not hold the table; OSError: as of open()
         """
-        import pandas  # here, since it takes half a second, and scripts that read arrays need none
+        import pandas
 
         with self.open() as file, self._reading():
             group = file if point is None else self._point(file, point)
@@ -89,10 +142,14 @@ class Result:
             if table.dtype.names is None:
                 return pandas.DataFrame({name: [text_of(entry) for entry in table[:]]})
             rows = table[:]
-            return pandas.DataFrame({column: _column(group, table, rows, column) for column in rows.dtype.names})
+            frame = pandas.DataFrame({column: _column(group, table, rows, column) for column in rows.dtype.names})
+            frame.attrs["units"] = _told(table, frame.select_dtypes(exclude=object), "_unit")
+            frame.attrs["meanings"] = {column: INDEX.sub(r"name in the data set \1", meaning)
+                                       for column, meaning in _told(table, frame, "_meaning").items()}
+            return frame
 
     @staticmethod
-    def _point(file, point):
+    def _point(file: Any, point: int) -> Any:
         manifest = file["manifest"][:] if "manifest" in file else numpy.zeros(0, [("point", int), ("id", "S1")])
         found = [text_of(row["id"]) for row in manifest if row["point"] == point]
         if not found or "points" not in file or found[0] not in file["points"]:
@@ -100,12 +157,12 @@ class Result:
         return file["points"][found[0]]
 
     @property
-    def summary(self):
+    def summary(self) -> "pandas.DataFrame":
         """A row for each system, of a sweep for each point and system."""
         return self.table("summary")
 
     @property
-    def model_range(self):
+    def model_range(self) -> "pandas.DataFrame":
         """Of a run: tokens/s/GPU of each system from p5 to p95 of the model's error; the attribute `basis` says of what
         runs.
 
@@ -120,22 +177,24 @@ class Result:
             table = pandas.DataFrame(rows, columns=["p5", "p95"])
             table.insert(0, "system", [text_of(label) for label in file["systems"][:]])
             table.attrs["basis"] = text_of(file.attrs["model_error"])
+            table.attrs["units"] = {"p5": "1/s", "p95": "1/s"}
+            table.attrs["meanings"] = {name: f"{name} of the model's error: tokens/s/GPU" for name in ("p5", "p95")}
         return table
 
     @property
-    def iterations(self):
+    def iterations(self) -> "pandas.DataFrame":
         """A row for each system and iteration."""
         return self.table("iterations")
 
     @property
-    def candidates(self):
+    def candidates(self) -> "pandas.DataFrame":
         """What was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
         with self.open() as file, self._reading():
             name = "candidates" if "candidates" in file else "plans"
         return self.table(name)
 
     @property
-    def scenario(self):
+    def scenario(self) -> str:
         """The resolved scenario as YAML text, which runs again to the same results. Of a sweep each point has its own, in
         the table `scenarios`.
         """

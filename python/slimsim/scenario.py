@@ -3,11 +3,13 @@
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 PLAIN = re.compile(r"[+-]?[A-Za-z0-9./][A-Za-z0-9 ._+/-]*(?<! )")
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     """Return a value as YAML on one line.
 
     A mapping, list, tuple, text, path, number, bool, None or an array of numpy. Text without signs that mean something
@@ -16,7 +18,7 @@ def text_of(value):
     """
     if hasattr(value, "tolist"):  # of numpy
         value = value.tolist()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return "{" + ", ".join(f"{text_of(str(key))}: {text_of(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, (list, tuple, range)):
         return "[" + ", ".join(map(text_of, value)) + "]"
