@@ -3,7 +3,7 @@
 """A report of a run, of a sweep or of an answer of `slimsim capacity`: one HTML file that any browser opens, without a
 network.
 
-A run has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
+The first screen has one large number and up to three options, as the verdict has them. A run then has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
 assumptions and the scenario. A sweep has its rows as a table and as points over any two columns. An answer has
 days against cost, cost and energy by size, the distribution of the date, what would change it, its candidates, and what
 each offer assumes. Lanes need a trace with tasks (`trace: full`).
@@ -14,6 +14,7 @@ import argparse
 import html
 import json
 import pathlib
+import re
 
 import report_capacity
 import report_lanes
@@ -59,6 +60,7 @@ def page_of(path):
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     style = (HERE / "report.css").read_text(encoding="utf-8")
     script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report_capacity.js", "report.js"))
+    script = re.sub(r"(?m)^(?: +|//.*\n)", "", script)  # indents and comments would be a tenth of a small page
     return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
 
 
