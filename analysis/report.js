@@ -133,9 +133,9 @@ function scenarioBox(text) {
 function firstScreen({ title, number, beside = "", unit = "", lines, options }) {
   const large = add(make("p", { className: /[0-9]/.test(number) ? "number" : "number words" }, number), beside ? make("small", {}, ` ${beside}`) : null);
   const left = add(make("div"), title ? make("h2", {}, title) : make("h2", { className: "unseen" }, "Answer"), large,
-    make("p", { className: "unit" }, unit), ...lines.map((line, i) => make("p", { className: i < 2 ? "" : "small" }, line)));
-  const items = options.map((option) => add(make("li"), make("span", { className: "name" }, option.name), make("b", {}, option.number),
-    ` ${[option.beside, option.unit].filter(Boolean).join(" ")}`, ...option.lines.map((line) => make("div", {}, line))));
+    make("p", { className: "unit" }, unit), ...lines.map((line) => make("p", {}, line)));
+  const items = options.map((option) => add(make("li"), add(make("div", { className: "option" }), make("b", {}, option.name),
+    add(make("span"), make("b", {}, option.number), ` ${[option.beside, option.unit].filter(Boolean).join(" ")}`)), ...option.lines.map((line) => make("div", {}, line))));
   return add(make("section", { className: "first" }), left, items.length > 0 ? add(named(make("ol", { className: "options" }), "list", "Options"), ...items) : null);
 }
 
@@ -440,7 +440,7 @@ function showPage() {
   const data = JSON.parse(document.getElementById("data").textContent), main = document.querySelector("main");
   document.body.append(hoverBox);
   window.addEventListener("beforeprint", openForPrint);
-  add(main, make("h1", {}, data.name), make("p", {}, data.setting), make("p", { className: "small lines" }, data.head), firstScreen(data.first));
+  add(main, make("h1", {}, data.name), make("p", {}, data.setting), firstScreen(data.first), make("p", { className: "small lines" }, data.head));
   ({ run: showRun, sweep: showSweep, capacity: showCapacity })[data.kind](main, data);
 }
 

@@ -45,6 +45,11 @@ PAGE = """<!DOCTYPE html>
 """
 
 
+def source(*names):
+    """These files without indents and comments, which would be a tenth of a small page."""
+    return re.sub(r"(?m)^ +|^//.*\n|^ */\*(?:.|\n)*?\*/\n", "", "".join((HERE / name).read_text(encoding="utf-8") for name in names))
+
+
 def page_of(path):
     trace = Trace(path)
     if "candidates" in trace.file:
@@ -58,9 +63,7 @@ def page_of(path):
         content["lanes"] = report_lanes.lanes_of(trace, report_run.order_of(trace))
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    style = (HERE / "report.css").read_text(encoding="utf-8")
-    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report_capacity.js", "report.js"))
-    script = re.sub(r"(?m)^(?: +|//.*\n)", "", script)  # indents and comments would be a tenth of a small page
+    style, script = source("report.css"), source("report_lanes.js", "report_capacity.js", "report.js")
     return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
 
 

@@ -190,7 +190,7 @@ class Lanes {
     const code = this.codes[span], unit = this.unitOf[span], [what] = this.data.looks.what[code & 15];
     if (unit === NO_UNIT) return [what];
     const direction = (code >> 4) & 3;
-    const entry = this.system.micro_batches[[phase, pipeline, direction, unit]] || this.system.micro_batches[[phase, pipeline, Math.min(direction, 1), unit]];
+    const entry = [direction, Math.min(direction, 1), 0].map((of) => this.system.micro_batches[[phase, pipeline, of, unit]]).find(Boolean);
     const lines = [`${what}: ${DIRECTIONS[direction]} of micro-batch ${unit}`];
     if (!entry) return lines;
     const slices = [];
@@ -359,7 +359,8 @@ function lanesSection(data) {
     make("button", { className: "reset", onclick: () => view.reset() }, "reset"), view.range);
   add(box, make("p", { className: "small" }, `Iteration ${data.iteration}, the measured one nearest to the means. A lane is a stage of a data-parallel ` +
     "replica, as high as its GPUs are many. Numbers are micro-batches." +
-    (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")), make("p", { className: "small scroll-help" }, "The wheel zooms time, with Shift the lanes; dragging moves; hovering names. " +
+    (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")),
+  make("p", { className: "small scroll-help" }, "The wheel zooms time, with Shift the lanes; dragging moves; hovering names. " +
     "Keys do the same on a focused panel: arrows, + and -, Shift with up and down, Home or Escape."), names, buttons);
   for (const system of data.systems) {
     const panel = new Lanes(system, data, view);

@@ -72,7 +72,8 @@ def first_of(ranking, verdict):
         for option in options:
             if option.get("speed_up"):
                 option["lines"].insert(0, f"{option['speed_up']} as fast as {base[1]}")
-    best["lines"] += [line for line in verdict if line.startswith(f"{label}: {best['number']} tokens/s/GPU, ")]
+    range_of = re.compile(re.escape(f"{label}: {best['number']} tokens/s/GPU, ") + r".*?model (.+? to .+?) \(")
+    best["lines"] += [f"{found[1]} with the model's error" for found in map(range_of.match, verdict) if found]
     return best | {"options": options}
 
 

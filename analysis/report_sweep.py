@@ -53,8 +53,8 @@ def first_of(trace, swept):
     options = [option_of(trace, swept, row) for row in rows[numpy.sort(firsts)[:BESIDE]]]
     if not options:
         return {"title": "No system fits in memory at any point", "number": "does not fit", "lines": [], "options": []}
-    return options[0] | {"title": f"{options[0]['name']} at {options[0]['lines'][0]} has the most tokens/s/GPU",
-                         "unit": "tokens a second on each GPU", "lines": options[0]["lines"][1:], "options": options}
+    return options[0] | {"title": f"{options[0]['name']} at point {rows[0]['point']} has the most tokens/s/GPU",
+                         "unit": "tokens a second on each GPU", "options": options}
 
 
 def verdict_of(trace):
