@@ -105,8 +105,8 @@ function captionOf(text) {
 
 /** A row of a table whose first cell names it. `left`: the columns that are no numbers. */
 function rowOf(cells, left, className = "") {
-  return add(make("tr", { className }), ...cells.map((cell, i) => add(make(i === 0 ? "th" : "td",
-    i === 0 ? { scope: "row", className: left.includes(0) ? "left" : "" } : { className: left.includes(i) ? "left" : "" }), cell)));
+  return add(make("tr", { className }), ...cells.map((cell, i) => add(i === 0 && cell !== "" ? make("th", { scope: "row", className: left.includes(0) ? "left" : "" })
+    : make("td", { className: left.includes(i) ? "left" : "" }), cell)));
 }
 
 function headOf(columns, left) {

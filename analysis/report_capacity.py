@@ -137,7 +137,7 @@ def option_of(match, unit):
     spare = f" and {spares} spare" if spares != "0" else ""
     lines = [f"{nodes} node{'s' * (nodes != '1')} of {offer}{spare}, {gpus} GPUs"]
     if days_range != "-":
-        lines.append(f"90% of the drawn trainings: {f'{cost_range} {unit}'.strip()}, {days_range} days")
+        lines.append(f"90% of the drawn trainings: {f'{cost_range} {unit}'.strip()}, {days_range} days".replace("..", " to "))
     if missed != "-":
         lines.append(f"{missed} of the drawn trainings miss a limit")
     return {"name": label, "number": cost, "beside": f"in {days} days", "unit": unit, "lines": lines}

@@ -354,8 +354,8 @@ function lanesSection(data) {
   const middle = () => (view.from + view.until) / 2;
   const buttons = add(make("div", { className: "buttons" }),
     make("button", { onclick: () => view.zoom(0.5, middle()) }, "zoom in"), make("button", { onclick: () => view.zoom(2, middle()) }, "zoom out"),
-    make("button", { ariaLabel: "earlier", onclick: () => view.move(-(view.until - view.from) / 3) }, "←"),
-    make("button", { ariaLabel: "later", onclick: () => view.move((view.until - view.from) / 3) }, "→"),
+    make("button", { onclick: () => view.move(-(view.until - view.from) / 3) }, "← earlier"),
+    make("button", { onclick: () => view.move((view.until - view.from) / 3) }, "later →"),
     make("button", { className: "reset", onclick: () => view.reset() }, "reset"), view.range);
   add(box, make("p", { className: "small" }, `Iteration ${data.iteration}, the measured one nearest to the means. A lane is a stage of a data-parallel ` +
     "replica, as high as its GPUs are many. Numbers are micro-batches." +

@@ -53,28 +53,26 @@ def option_of(columns, row):
     if "tight" in cell["GiB"]:
         lines.insert(1, "fits only tightly")
     return {"name": row[0], "number": number, "beside": half and f"± {half}", "unit": "tokens/s/GPU", "lines": lines,
-            "speed_up": cell.get("speed-up")}
+            "speed_up": cell.get("speed-up", "")}
 
 
 def first_of(ranking, verdict):
     """The first screen: the winner's throughput in large, and the first three systems beside it."""
     base = re.search(r"^speed-up: model FLOPs a second over (.*?)(?:; |$)", ranking["note"], re.MULTILINE)
     options = [option_of(ranking["columns"], row) for row in ranking["rows"][:BESIDE]]
-    best = dict(options[0], unit="tokens a second on each GPU")
-    names = [option["name"].split(maxsplit=1) if base else ["", option["name"]] for option in options]
-    label = names[0][1]
-    if "speed_up" not in best:
-        return best | {"title": "No system fits in memory", "unit": "", "options": options}
-    ties = " and ".join(name[1] for name in names if name[0] == names[0][0]) if base else label
-    best["title"] = f"{ties} tie for the first place" if ties != label else f"{label} is the fastest" if base else label
+    best = dict(options[0], unit="tokens a second on each GPU", options=options)
+    if "unit" not in options[0]:
+        return best | {"title": "No system fits in memory", "unit": ""}
+    label, *ties = [options[0]["name"]]
     if base:
-        best["lines"] = [f"{best['speed_up']} as fast as {base[1]}" if label != base[1] else f"{label} is the base of all speed-ups"] + best["lines"][:-1]
-        for option in options:
-            if option.get("speed_up"):
-                option["lines"].insert(0, f"{option['speed_up']} as fast as {base[1]}")
-    range_of = re.compile(re.escape(f"{label}: {best['number']} tokens/s/GPU, ") + r".*?model (.+? to .+?) \(")
-    best["lines"] += [f"{found[1]} with the model's error" for found in map(range_of.match, verdict) if found]
-    return best | {"options": options}
+        ranks = [row[0].strip().split(maxsplit=1) for row in ranking["rows"]]
+        label, *ties = [name[1] for name in ranks if name[0] == "1"]
+        for option in filter(lambda option: "unit" in option, options):
+            option["lines"].insert(0, f"{option.pop('speed_up')} as fast as {base[1]}")
+    lines = [f"{found[1]} with the model's error (p5 to p95)" for found in
+             (re.match(re.escape(f"{label}: {best['number']} tokens/s/GPU, ") + r".*?model (.+? to .+?) \(", line) for line in verdict) if found]
+    title = f"{', '.join([label, *ties[:-1]])} and {ties[-1]} tie for the first place" if ties else f"{label} is the fastest" if base else label
+    return best | {"title": title, "lines": options[0]["lines"][:-1] + lines}
 
 
 def time_of(path):
