@@ -133,7 +133,7 @@ function scenarioBox(text) {
 function firstScreen({ title, number, beside = "", unit = "", lines, options }) {
   const large = add(make("p", { className: /[0-9]/.test(number) ? "number" : "number words" }, number), beside ? make("small", {}, ` ${beside}`) : null);
   const left = add(make("div"), title ? make("h2", {}, title) : make("h2", { className: "unseen" }, "Answer"), large,
-    make("p", { className: "unit" }, unit), ...lines.map((line) => make("p", {}, line)));
+    make("p", { className: "unit" }, unit), ...lines.map((line) => make("p", { className: options.length > 0 && options[0].lines.includes(line) ? "twice" : "" }, line)));
   const items = options.map((option) => add(make("li"), add(make("div", { className: "option" }), make("b", {}, option.name),
     add(make("span"), make("b", {}, option.number), ` ${[option.beside, option.unit].filter(Boolean).join(" ")}`)), ...option.lines.map((line) => make("div", {}, line))));
   return add(make("section", { className: "first" }), left, items.length > 0 ? add(named(make("ol", { className: "options" }), "list", "Options"), ...items) : null);
