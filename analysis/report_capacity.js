@@ -77,7 +77,7 @@ function offersSection({ offers }) {
 }
 
 function showCapacity(main, data) {
-  add(main, verdictSection(data.verdict));
+  if (data.first.options.length > 0) add(main, verdictSection(data.verdict));
   if (data.points) add(main, daysSection(data), sizesSection(data), data.date && dateSection(data.date), data.changes.length > 0 ? changesSection(data) : null);
   add(main, candidatesSection(data), offersSection(data), add(section("The question to ask again"), scenarioBox(data.question)));
 }

@@ -11,7 +11,7 @@ BINS = 40
 INDENT = 2  # of YAML
 LINE = 90  # characters of YAML before a mapping or list takes several lines
 # A row of the verdict's first table, whose columns are apart by two spaces or more.
-PICK = re.compile(r"(cheapest|fastest|fewest GPUs|safe at \S+)  +(.+?)  +(\d+) \+ (\d+) spares? = \d+ +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
+PICK = re.compile(r"(cheapest|fastest|fewest GPUs|other offer|safe at \S+)  +(.+?)  +(\d+) \+ (\d+) spares? = \d+ +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
 
 
 def split_flow(text):

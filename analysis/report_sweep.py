@@ -45,12 +45,15 @@ def option_of(trace, swept, row):
 
 
 def first_of(trace, swept):
-    """The first screen: the row with the most tokens/s/GPU in large, and the best rows of the three best points beside it."""
+    """The first screen: the row with the most tokens/s/GPU in large, and beside it the best rows of the three best points,
+    without points of equal results."""
     fitting = trace.table("summary")
     fitting = fitting[fitting["fits"] == 1]
     rows = fitting[numpy.argsort(-fitting["tokens_per_s_per_gpu"], kind="stable")]
-    _, firsts = numpy.unique(rows["point"], return_index=True)
-    options = [option_of(trace, swept, row) for row in rows[numpy.sort(firsts)[:BESIDE]]]
+    for columns in (["point"], ["system", "tokens_per_s_per_gpu"]):
+        _, firsts = numpy.unique(rows[columns], return_index=True)
+        rows = rows[numpy.sort(firsts)]
+    options = [option_of(trace, swept, row) for row in rows[:BESIDE]]
     if not options:
         return {"title": "No system fits in memory at any point", "number": "does not fit", "lines": [], "options": []}
     return options[0] | {"title": f"{options[0]['name']} at point {rows[0]['point']} has the most tokens/s/GPU",
