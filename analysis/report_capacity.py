@@ -132,7 +132,7 @@ def date_of(answer):
 
 
 def option_of(match, unit):
-    """A row of the verdict in words: {name, number, beside, unit, lines}."""
+    """A row of the verdict in words: {name, number, beside, lines}."""
     label, offer, nodes, spares, gpus, days, days_range, cost, cost_range, missed = match.groups()
     spare = f" and {spares} spare" if spares != "0" else ""
     lines = [f"{nodes} node{'s' * (nodes != '1')} of {offer}{spare}, {gpus} GPUs"]
@@ -140,7 +140,7 @@ def option_of(match, unit):
         lines.append(f"90% of the drawn trainings: {f'{cost_range} {unit}'.strip()}, {days_range} days".replace("..", " to "))
     if missed != "-":
         lines.append(f"{missed} of the drawn trainings miss a limit")
-    return {"name": label, "number": cost, "beside": f"in {days} days", "unit": unit, "lines": lines}
+    return {"name": label, "number": cost, "beside": f"{unit} in {days} days".strip(), "lines": lines}
 
 
 def first_of(answer, verdict):
@@ -149,18 +149,18 @@ def first_of(answer, verdict):
     options = [option_of(match, unit) for match in map(PICK.fullmatch, verdict) if match][:BESIDE]
     if not options:
         return {"title": "", "number": verdict[0], "lines": verdict[1:], "options": []}
-    found = "The cheapest" if options[0]["name"] == "cheapest" else "The fastest"
-    return options[0] | {"title": f"{found} way that keeps all limits" if answer.chosen else "Nothing keeps all limits; the fastest way",
-                         "unit": f"{unit} for the whole training".strip(), "options": options}
+    limits = " that keeps all limits" if any(name.startswith("limit_") for name in answer.trace.attributes) else ""
+    title = f"The {options[0]['name']} way{limits}" if answer.chosen else "Nothing keeps all limits; the fastest way"
+    return options[0] | {"title": title, "unit": "for the whole training", "options": options}
 
 
 def content_of(trace):
     answer = Answer(trace)
-    question, *verdict = answer.verdict
+    question, *verdict = (line.rstrip() for line in answer.verdict)
     columns, rows = rows_of(answer)
     name = trace.text("name")
     content = {"kind": "capacity", "name": name, "setting": question.removeprefix(f"{name}: "), "head": trace.text("program"),
-               "first": first_of(answer, [line.rstrip() for line in verdict]), "verdict": [line.rstrip() for line in verdict], "columns": columns, "rows": rows, "offers": offers_of(answer),
+               "first": first_of(answer, verdict), "verdict": verdict, "columns": columns, "rows": rows, "offers": offers_of(answer),
                "question": "\n".join(block(trace.text("question"))) + "\n"}
     if len(answer.fitting):
         content |= {"subject": f"{answer.subject_role()}: {answer.subject_name()}", "cost": COST_NAMES[answer.cost],

@@ -162,11 +162,16 @@ class Numbers(unittest.TestCase):
         for option in first["options"]:
             (line,) = [line for line in printed.splitlines() if line.startswith(option["name"] + "  ")]
             self.assertIn(f" {option['number']} ", line)
+            self.assertRegex(option["beside"], r"^in \S+ days$")
             self.assertIn(f" {option['beside'].split()[1]} ", line)
             self.assertIn(option["lines"][-1].split()[0], line.split())
         self.assertEqual((first["title"], first["number"]), ("The cheapest way that keeps all limits", first["options"][0]["number"]))
         late, _ = capacity_of("late", QUESTION.replace("days: 2", "days: 0.5"))
         self.assertEqual(report_capacity.content_of(Trace(late))["first"]["title"], "Nothing keeps all limits; the fastest way")
+        free = QUESTION.replace("  days: 2\n", "").replace("price: {usd_per_gpu_hour: 2, pue: 1.2}\n", "").replace(", price: {usd_per_gpu_hour: 5}", "")
+        first = report_capacity.content_of(Trace(capacity_of("free", free)[0]))["first"]
+        self.assertEqual(first["title"], "The cheapest way")
+        self.assertRegex(first["beside"], r"^GPU-hours in \S+ days$")
 
     def test_misfit__has_no_throughput_but_its_reason(self):
         scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "{tp: 1, pp: 2, cp: 1}")
