@@ -3,7 +3,7 @@
 """A report of a run, of a sweep or of an answer of `slimsim capacity`: one HTML file that any browser opens, without a
 network.
 
-A run has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
+The first screen has one large number and up to three options, as the verdict has them. A run then has the ranking, the GPUs' time from peak to MFU, the lanes of all replicas, memory, lengths, the plan search,
 assumptions and the scenario. A sweep has its rows as a table and as points over any two columns. An answer has
 days against cost, cost and energy by size, the distribution of the date, what would change it, its candidates, and what
 each offer assumes. Lanes need a trace with tasks (`trace: full`).
@@ -14,6 +14,7 @@ import argparse
 import html
 import json
 import pathlib
+import re
 
 import report_capacity
 import report_lanes
@@ -44,6 +45,11 @@ PAGE = """<!DOCTYPE html>
 """
 
 
+def source(*names):
+    """These files without indents and comments, which would be a tenth of a small page."""
+    return re.sub(r"(?m)^ +|^//.*\n|^ */\*(?:.|\n)*?\*/\n", "", "".join((HERE / name).read_text(encoding="utf-8") for name in names))
+
+
 def page_of(path):
     trace = Trace(path)
     if "candidates" in trace.file:
@@ -57,8 +63,7 @@ def page_of(path):
         content["lanes"] = report_lanes.lanes_of(trace, report_run.order_of(trace))
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    style = (HERE / "report.css").read_text(encoding="utf-8")
-    script = "".join((HERE / name).read_text(encoding="utf-8") for name in ("report_lanes.js", "report_capacity.js", "report.js"))
+    style, script = source("report.css"), source("report_lanes.js", "report_capacity.js", "report.js")
     return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
 
 

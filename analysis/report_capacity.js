@@ -2,7 +2,7 @@
 // This part of the page shows an answer of slimsim capacity: four pictures, the candidates, and what each offer assumes.
 
 const SHAPE_NAMES = ["circles", "squares", "diamonds", "triangles"];
-const FEWER = "#4477aa", MORE = "#ee6677", EVEN = 0.0005;
+const FEWER = "var(--blue)", MORE = "var(--vermillion)", EVEN = 0.0005;
 
 function daysSection({ offers, labels, points, front, cost, deadline, budget, subject }) {
   const marks = points.map(([x, y, offer, system, nodes, large]) => ({ x, y, large, shape: system, colour: PALETTE[offer % PALETTE.length],
@@ -11,20 +11,20 @@ function daysSection({ offers, labels, points, front, cost, deadline, budget, su
   const shapes = labels.map((label, i) => `${SHAPE_NAMES[i % SHAPE_NAMES.length]}: ${label}`).join("; ");
   const limits = [deadline === null ? "" : ` The line across is the deadline of ${deadline} days.`, budget === null ? "" : ` The line upwards is the budget of $${count(budget)}.`];
   return add(section("Days against cost"), make("p", {}, `The large mark: ${subject}.`),
-    make("p", { className: "small" }, `A mark is a number of nodes; ${shapes}. The black line joins the fewest days for the cost.${limits.join("")}`),
+    make("p", { className: "small" }, `A mark is a number of nodes; ${shapes}. The line joins the fewest days for the cost.${limits.join("")}`),
     legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length]])),
-    scatter(marks, cost, "days", { limit: deadline, xLimit: budget, lines: [{ points: front, colour: "#222222" }] }));
+    scatter(marks, cost, "days", { limit: deadline, xLimit: budget, lines: [{ points: front, colour: INK }] }));
 }
 
 function sizesSection({ offers, sizes }) {
   const box = section("Cost and energy by size");
   add(box, make("p", { className: "small" }, "The whole training, with the fastest system of each offer and size. A dashed line is a limit."),
-    legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length]])));
+    legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length], i])));
   for (const { name, limit, lines } of sizes) {
     const coloured = lines.map((points, i) => ({ points, colour: PALETTE[i % PALETTE.length] }));
-    const marks = coloured.flatMap(({ points, colour }, i) => points.map(([x, y]) => ({ x, y, colour,
+    const marks = coloured.flatMap(({ points, colour }, i) => points.map(([x, y]) => ({ x, y, colour, shape: i,
       text: `${x} nodes of ${offers[i].name}\n${name}: ${count(Math.round(y))}` })));
-    add(box, scatter(marks, "nodes that train", name, { limit, lines: coloured }));
+    add(box, scatter(marks, "nodes that train", name, { limit, categories: true, lines: coloured }));
   }
   return box;
 }
@@ -36,15 +36,15 @@ function dateSection({ counts, edges, percentiles, deadline, draws, endless, lat
   const near = deadline !== null && deadline > first - wide && deadline < last + wide;
   const low = Math.min(first, near ? deadline : first) - 0.04 * wide, high = Math.max(last, near ? deadline : last) + 0.04 * wide;
   const most = Math.max(...counts), x = (days) => left + ((days - low) / (high - low)) * (width - left - right), y = (n) => height - bottom - (n / most) * (height - top - bottom);
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "date" });
-  const upright = (days, colour, dashes) => drawn("line", { x1: x(days), x2: x(days), y1: top - 8, y2: y(0), stroke: colour, "stroke-dasharray": dashes });
-  ticksOf(0, most, 4).filter((n) => n <= most).forEach((n) => add(picture, drawn("line", { x1: left, x2: width - right, y1: y(n), y2: y(n), stroke: "#e8e8e8" }),
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "date", "aria-label": "Histogram of the days of the simulated trainings" });
+  const upright = (days, colour, dashes) => drawn("line", { x1: x(days), x2: x(days), y1: top - 8, y2: y(0), style: `stroke: ${colour}`, "stroke-dasharray": dashes });
+  ticksOf(0, most, 4).filter((n) => n <= most).forEach((n) => add(picture, drawn("line", { x1: left, x2: width - right, y1: y(n), y2: y(n), style: `stroke: ${RULE}` }),
     drawn("text", { x: left - 5, y: y(n) + 4, "text-anchor": "end" }, `${n}`)));
   ticksOf(low, high, narrow ? 4 : 8).forEach((days) => add(picture, drawn("text", { x: x(days), y: height - bottom + 16, "text-anchor": "middle" }, `${Number(days.toPrecision(6))}`)));
-  counts.forEach((n, i) => add(picture, add(drawn("rect", { x: x(edges[i]), y: y(n), width: Math.max(x(edges[i + 1]) - x(edges[i]) - 1, 0.5), height: y(0) - y(n), fill: FEWER }),
+  counts.forEach((n, i) => add(picture, add(drawn("rect", { x: x(edges[i]), y: y(n), width: Math.max(x(edges[i + 1]) - x(edges[i]) - 1, 0.5), height: y(0) - y(n), style: `fill: ${FEWER}` }),
     drawn("title", {}, `${edges[i].toFixed(2)} to ${edges[i + 1].toFixed(2)} days: ${n} trainings`))));
-  for (const [share, days] of percentiles) add(picture, upright(days, "#222222", share === 50 ? "none" : "4 3"));
-  if (near) add(picture, upright(deadline, "#bb2222", "5 3"), drawn("text", { x: x(deadline), y: top - 14, "text-anchor": x(deadline) > width / 2 ? "end" : "start" }, "deadline"));
+  for (const [share, days] of percentiles) add(picture, upright(days, INK, share === 50 ? "none" : "4 3"));
+  if (near) add(picture, upright(deadline, LIMIT, "5 3"), drawn("text", { x: x(deadline), y: top - 14, "text-anchor": x(deadline) > width / 2 ? "end" : "start" }, "deadline"));
   add(picture, drawn("text", { x: width - right, y: height - 6, "text-anchor": "end" }, "days"), drawn("text", { x: 4, y: 12 }, "trainings"));
   const sentences = [`${percentiles.map(([share, days]) => `p${share}: ${days.toFixed(1)} days`).join(", ")}, of ${count(draws)} simulated trainings.`,
     late === null ? "" : ` ${percent(late / draws)} of them miss the deadline of ${deadline} days.`, endless > 0 ? ` ${percent(endless / draws)} never end.` : ""];
@@ -57,28 +57,27 @@ function changesSection({ changes }) {
   const rows = changes.map(([name, share]) => {
     const even = share !== null && Math.abs(share) < EVEN, text = share === null ? "does not fit in memory" : even ? "0" : `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}`;
     const parts = share === null ? [] : [[at(Math.min(share, 0)), at(Math.max(share, 0)), share > 0 ? MORE : FEWER, text]];
-    return add(make("tr"), make("td", { className: "left" }, name), make("td", {}, text), add(make("td"), bar([...parts, [at(0), at(0) + 0.005, "#222222", ""]])));
+    return rowOf([name, text, bar([...parts, [at(0), at(0) + 0.005, INK, ""]])], [0]);
   });
-  const head = add(make("tr"), make("th", { className: "left" }, "change"), make("th", {}, "days"), make("th", { className: "left" }, "fewer, more"));
   return add(section("What would change the days"), make("p", { className: "small" }, "One change at a time, at the same prices."),
-    add(make("div", { className: "wide" }), add(make("table", { className: "stages changes" }), add(make("thead"), head), add(make("tbody"), ...rows))));
+    add(make("table", { className: "stages changes" }), captionOf("What would change the days"), headOf(["change", "days", "fewer, more"], [0, 2]), add(make("tbody"), ...rows)));
 }
 
 function candidatesSection({ columns, rows }) {
-  const note = "A candidate is on the frontier if no other one is as good in days, cost and energy and better in one. A click on a head sorts.";
-  return add(section("Candidates"), make("p", { className: "small" }, note), sortedTable(columns, rows, "days", 1, (row) => (row[0].startsWith("answer") ? "best" : "")));
+  const note = "A candidate is on the frontier if no other one is as good in days, cost and energy and better in one. A button in its head sorts by a column.";
+  return add(section("Candidates"), make("p", { className: "small" }, note), sortedTable("Candidates", columns, rows, "days", 1, (row) => (row[0].startsWith("answer") ? "best" : "")));
 }
 
 function offersSection({ offers }) {
   const box = section("Assumptions of the offers");
   for (const { name, lines, values } of offers)
     add(box, make("h3", {}, name), add(make("ul"), ...lines.map((line) => make("li", {}, line))),
-      add(make("details"), make("summary", { className: "small" }, "values"), make("pre", {}, values)));
+      add(make("details"), make("summary", { className: "small" }, "values"), named(make("pre", { tabIndex: 0 }, values), "region", `Values of ${name}`)));
   return box;
 }
 
 function showCapacity(main, data) {
-  add(main, ...verdictLines(data.verdict));
+  if (data.first.options.length > 0) add(main, verdictSection(data.verdict));
   if (data.points) add(main, daysSection(data), sizesSection(data), data.date && dateSection(data.date), data.changes.length > 0 ? changesSection(data) : null);
   add(main, candidatesSection(data), offersSection(data), add(section("The question to ask again"), scenarioBox(data.question)));
 }

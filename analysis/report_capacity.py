@@ -4,11 +4,14 @@ import re
 
 from capacity import COST_NAMES, Answer, amount
 from common import TOP, numpy, text_of
+from report_run import BESIDE
 from report_sweep import plain
 
 BINS = 40
 INDENT = 2  # of YAML
 LINE = 90  # characters of YAML before a mapping or list takes several lines
+# A row of the verdict's first table, whose columns are apart by two spaces or more.
+PICK = re.compile(r"(cheapest|fastest|fewest GPUs|other offer|safe at \S+)  +(.+?)  +(\d+) \+ (\d+) spares? = \d+ +(\d+) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)")
 
 
 def split_flow(text):
@@ -128,13 +131,36 @@ def date_of(answer):
             "late": None if deadline is None else int(len(days) - (days <= deadline).sum())}
 
 
+def option_of(match, unit):
+    """A row of the verdict in words: {name, number, beside, lines}."""
+    label, offer, nodes, spares, gpus, days, days_range, cost, cost_range, missed = match.groups()
+    spare = f" and {spares} spare" if spares != "0" else ""
+    lines = [f"{nodes} node{'s' * (nodes != '1')} of {offer}{spare}, {gpus} GPUs"]
+    if days_range != "-":
+        lines.append(f"90% of the drawn trainings: {f'{cost_range} {unit}'.strip()}, {days_range} days".replace("..", " to "))
+    if missed != "-":
+        lines.append(f"{missed} of the drawn trainings miss a limit")
+    return {"name": label, "number": cost, "beside": f"{unit} in {days} days".strip(), "lines": lines}
+
+
+def first_of(answer, verdict):
+    """The first screen: cost and days of the first answer in large, and up to three answers beside it."""
+    unit = "" if answer.cost == "usd" else "GPU-hours"
+    options = [option_of(match, unit) for match in map(PICK.fullmatch, verdict) if match][:BESIDE]
+    if not options:
+        return {"title": "", "number": verdict[0], "lines": verdict[1:], "options": []}
+    limits = " that keeps all limits" if any(name.startswith("limit_") for name in answer.trace.attributes) else ""
+    title = f"The {options[0]['name']} way{limits}" if answer.chosen else "Nothing keeps all limits; the fastest way"
+    return options[0] | {"title": title, "unit": "for the whole training", "options": options}
+
+
 def content_of(trace):
     answer = Answer(trace)
-    question, *verdict = answer.verdict
+    question, *verdict = (line.rstrip() for line in answer.verdict)
     columns, rows = rows_of(answer)
     name = trace.text("name")
     content = {"kind": "capacity", "name": name, "setting": question.removeprefix(f"{name}: "), "head": trace.text("program"),
-               "verdict": [line.rstrip() for line in verdict], "columns": columns, "rows": rows, "offers": offers_of(answer),
+               "first": first_of(answer, verdict), "verdict": verdict, "columns": columns, "rows": rows, "offers": offers_of(answer),
                "question": "\n".join(block(trace.text("question"))) + "\n"}
     if len(answer.fitting):
         content |= {"subject": f"{answer.subject_role()}: {answer.subject_name()}", "cost": COST_NAMES[answer.cost],

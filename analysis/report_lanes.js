@@ -11,6 +11,20 @@ function unpack(text, Kind) {
   return new Kind(bytes.buffer);
 }
 
+const darkScreen = window.matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+
+function greyOf(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return { grey: red === green && green === blue ? red : null, light: 0.3 * red + 0.59 * green + 0.11 * blue > 140 };
+}
+
+/** A colour as the page shows it: on a dark screen pale greys are dark and dark ones are pale. */
+function toned(colour) {
+  const { grey } = greyOf(colour);
+  return grey === null || printing || !darkScreen.matches ? colour : `#${Math.round(235 - 0.8 * grey).toString(16).padStart(2, "0").repeat(3)}`;
+}
+
 /** One system's lanes on a canvas. */
 class Lanes {
   constructor(system, data, view) {
@@ -31,7 +45,9 @@ class Lanes {
     }
     this.low = 0;
     this.high = this.rows;
-    this.canvas = make("canvas", { tabIndex: 0 });
+    this.cross = false; // at the middle, whose span is named: the lanes are read by keys
+    this.canvas = named(make("canvas", { tabIndex: 0 }), "application", `Lanes of ${system.label}. Left and right move in time, plus and minus ` +
+      "zoom it; up and down move the lanes, with Shift they zoom them; Home or Escape shows all. The middle is named.");
     this.canvas.style.height = `${AXIS + Math.max(110, Math.min(420, 7 * this.top.filter((top, lane) => system.places[lane][0] === 0).length))}px`;
     this.listen();
   }
@@ -73,11 +89,12 @@ class Lanes {
 
   colour(span) {
     const code = this.codes[span], what = code & 15, looks = this.data.looks;
-    return what === looks.compute ? looks.passes[code & LONG ? 1 : 0][(code >> 4) & 3 ? 1 : 0] : looks.what[what][1];
+    return this.tones.get(what === looks.compute ? looks.passes[code & LONG ? 1 : 0][(code >> 4) & 3 ? 1 : 0] : looks.what[what][1]);
   }
 
   draw() {
     const { context, system } = this;
+    this.tones = new Map([...this.data.looks.what.map(([, colour]) => colour), ...this.data.looks.passes.flat()].map((colour) => [colour, toned(colour)]));
     context.clearRect(0, 0, this.width, this.height + AXIS);
     system.places.forEach((place, lane) => {
       const top = this.y(this.top[lane]), bottom = this.y(this.top[lane] + place[3]);
@@ -87,15 +104,24 @@ class Lanes {
     context.clearRect(0, this.height, this.width, AXIS);
     this.drawNames();
     this.drawAxis();
+    if (this.cross) {
+      const [x, y] = this.middle();
+      Object.assign(context, { strokeStyle: toned("#000000"), lineWidth: 2 });
+      context.strokeRect(x - 6, y - 6, 12, 12);
+    }
+  }
+
+  middle() {
+    return [(this.gutter + this.width) / 2, this.height / 2];
   }
 
   drawAxis() {
     const { from, until } = this.view, times = ticksOf(from, until, this.width < 600 ? 4 : 8);
     const digits = Math.max(0, Math.ceil(-Math.log10(times.length > 1 ? times[1] - times[0] : 1)));
     for (const time of times) {
-      this.context.fillStyle = "#888";
+      this.context.fillStyle = toned("#888888");
       this.context.fillRect(this.x(time), this.height, 1, 3);
-      this.write(`${time.toFixed(digits)} s`, Math.max(this.gutter + 10, Math.min(this.width - 14, this.x(time))), this.height + 10, "center", "#666");
+      this.write(`${time.toFixed(digits)} s`, Math.max(this.gutter + 10, Math.min(this.width - 14, this.x(time))), this.height + 10, "center", toned("#666666"));
     }
   }
 
@@ -113,7 +139,7 @@ class Lanes {
       context.fillStyle = this.colour(span);
       context.fillRect(from, top, until - from - (until - from > 4 ? 0.6 : 0), bottom - top);
       if (until - from > 26 && bottom - top > 11 && this.unitOf[span] !== NO_UNIT)
-        this.write(String(this.unitOf[span]), (from + until) / 2, (top + bottom) / 2, "center", "#111");
+        this.write(String(this.unitOf[span]), (from + until) / 2, (top + bottom) / 2, "center", greyOf(context.fillStyle).light ? "#111111" : "#ffffff");
       from = until;
     }
   }
@@ -138,8 +164,8 @@ class Lanes {
       const middle = Math.max(6, Math.min(this.height - 6, (top + bottom) / 2));
       if (bottom <= top || middle - free[+block.one] < 11 || (block.one && bottom - top < 10)) continue;
       free[+block.one] = middle;
-      if (block.one) this.write(narrow ? "" : `s${block.stage}`, this.gutter - 4, middle, "right", "#666");
-      else this.write(`${narrow ? "" : "replica "}${block.pipeline}`, 0, middle, "left", "#222");
+      if (block.one) this.write(narrow ? "" : `s${block.stage}`, this.gutter - 4, middle, "right", toned("#666666"));
+      else this.write(`${narrow ? "" : "replica "}${block.pipeline}`, 0, middle, "left", toned("#222222"));
     }
   }
 
@@ -164,7 +190,7 @@ class Lanes {
     const code = this.codes[span], unit = this.unitOf[span], [what] = this.data.looks.what[code & 15];
     if (unit === NO_UNIT) return [what];
     const direction = (code >> 4) & 3;
-    const entry = this.system.micro_batches[[phase, pipeline, direction, unit]] || this.system.micro_batches[[phase, pipeline, Math.min(direction, 1), unit]];
+    const entry = [direction, Math.min(direction, 1), 0].map((of) => this.system.micro_batches[[phase, pipeline, of, unit]]).find(Boolean);
     const lines = [`${what}: ${DIRECTIONS[direction]} of micro-batch ${unit}`];
     if (!entry) return lines;
     const slices = [];
@@ -191,7 +217,10 @@ class Lanes {
       if (event.shiftKey) this.zoomRows(factor, event.clientY - box.top);
       else view.zoom(factor, this.timeAt(event.clientX - box.left));
     }, { passive: false });
+    canvas.addEventListener("keydown", (event) => this.press(event));
+    canvas.addEventListener("blur", () => this.leave());
     canvas.addEventListener("pointerdown", (event) => {
+      this.leave();
       last = [event.clientX, event.clientY];
       canvas.setPointerCapture(event.pointerId);
       this.hover(event);
@@ -207,6 +236,26 @@ class Lanes {
     for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { last = null; });
     canvas.addEventListener("pointerleave", () => hideHover());
     canvas.addEventListener("dblclick", () => view.reset());
+  }
+
+  press(event) {
+    const { view } = this, time = (view.from + view.until) / 2, [x, y] = this.middle(), rows = this.high - this.low;
+    const along = (sign) => view.move((sign * (view.until - view.from)) / 8), zoom = (factor) => view.zoom(factor, time);
+    const across = (sign) => (event.shiftKey ? this.zoomRows(sign > 0 ? 1.4 : 1 / 1.4, y) : this.moveRows((sign * rows) / 8));
+    const act = { ArrowLeft: () => along(-1), ArrowRight: () => along(1), ArrowUp: () => across(-1), ArrowDown: () => across(1), "+": () => zoom(0.7),
+      "=": () => zoom(0.7), "-": () => zoom(1 / 0.7), Home: () => view.reset(), Escape: () => view.reset() }[event.key];
+    if (!act || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    act();
+    this.cross = !["Home", "Escape"].includes(event.key);
+    const box = this.canvas.getBoundingClientRect();
+    showHover(this.cross ? this.textAt(x, y) : "", { clientX: box.left + x, clientY: box.top + y });
+  }
+
+  leave() {
+    this.cross = false;
+    hideHover();
+    this.view.redraw();
   }
 
   hover(event) {
@@ -263,9 +312,13 @@ class View {
     this.waiting = true;
     window.requestAnimationFrame(() => {
       this.waiting = false;
-      for (const panel of this.panels) panel.draw();
+      this.draw();
       this.range.textContent = `${this.from.toFixed(3)} s to ${this.until.toFixed(3)} s`;
     });
+  }
+
+  draw() {
+    for (const panel of this.panels) panel.draw();
   }
 
   resize() {
@@ -281,7 +334,7 @@ function lanesLegend(data) {
     entries.push([`forward of a sample over ${kilo} tokens (attention outweighs the rest)`, long[0]], ["its backward", long[1]]);
   const used = new Set(data.systems.flatMap((system) => [...new Set(unpack(system.codes, Uint8Array).map((code) => code & 15))]));
   looks.what.forEach(([name, colour], what) => {
-    if (what !== looks.compute && used.has(what)) entries.push([name, colour]);
+    if (what !== looks.compute && used.has(what)) entries.push([name, toned(colour)]);
   });
   return legend(entries);
 }
@@ -292,20 +345,33 @@ function lanesSection(data) {
   data.lengthOf = unpack(data.tokens, Uint32Array);
   const view = new View(Math.max(...data.systems.map((system) => system.time_s)));
   view.range = make("span", { className: "range" });
+  view.range.setAttribute("role", "status");
+  const names = add(make("div"), lanesLegend(data));
+  const recolour = () => {
+    names.replaceChildren(lanesLegend(data));
+    view.draw();
+  };
   const middle = () => (view.from + view.until) / 2;
   const buttons = add(make("div", { className: "buttons" }),
     make("button", { onclick: () => view.zoom(0.5, middle()) }, "zoom in"), make("button", { onclick: () => view.zoom(2, middle()) }, "zoom out"),
-    make("button", { onclick: () => view.move(-(view.until - view.from) / 3) }, "←"),
-    make("button", { onclick: () => view.move((view.until - view.from) / 3) }, "→"),
+    make("button", { onclick: () => view.move(-(view.until - view.from) / 3) }, "← earlier"),
+    make("button", { onclick: () => view.move((view.until - view.from) / 3) }, "later →"),
     make("button", { className: "reset", onclick: () => view.reset() }, "reset"), view.range);
   add(box, make("p", { className: "small" }, `Iteration ${data.iteration}, the measured one nearest to the means. A lane is a stage of a data-parallel ` +
-    "replica, as high as its GPUs are many. The wheel zooms time, with Shift the lanes; dragging moves; hovering names. Numbers are micro-batches." +
-    (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")), lanesLegend(data), buttons);
+    "replica, as high as its GPUs are many. Numbers are micro-batches." +
+    (data.joined ? " All context-parallel ranks of a stage have the lane of the first." : "")),
+  make("p", { className: "small scroll-help" }, "The wheel zooms time, with Shift the lanes; dragging moves; hovering names. " +
+    "Keys do the same on a focused panel: arrows, + and -, Shift with up and down, Home or Escape."), names, buttons);
   for (const system of data.systems) {
     const panel = new Lanes(system, data, view);
     view.panels.push(panel);
     add(box, make("h3", {}, system.label + (system.fits ? `: ${system.time_s.toFixed(2)} s` : ", does not fit")), add(make("div", { className: "lanes" }), panel.canvas));
   }
+  darkScreen.addEventListener("change", recolour);
+  for (const [name, now] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(name, () => {
+    printing = now;
+    recolour();
+  });
   window.addEventListener("resize", () => view.resize());
   window.requestAnimationFrame(() => view.resize());
   return box;

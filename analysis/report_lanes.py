@@ -69,14 +69,20 @@ def first_of(lanes):
     return lanes[:1]
 
 
+def forward_key(key):
+    phase, pipeline, direction, unit = key.split(",")
+    return f"{phase},{pipeline},0,{unit}" if direction != "0" else None
+
+
 def units_of(trace, number, iteration):
-    """{"phase,pipeline,direction,unit": [formation, group of pipelines or -1, [sample, begin, end]...]}"""
+    """{"phase,pipeline,direction,unit": [formation, group of pipelines or -1, sample, begin, end...]}, without what equals
+    the forward unit of its number."""
     units = {}
     for row in trace.rows("micro_batches", number, iteration):
         key = ",".join(str(row[column]) for column in ("phase", "pipeline", "direction", "micro_batch"))
         unit = units.setdefault(key, [trace.name("micro_batches", "formation", row["formation"]), int(row["group"])])
         unit += [int(row["sample"]), int(row["begin"]), int(row["end"])]
-    return units
+    return {key: unit for key, unit in units.items() if unit != units.get(forward_key(key))}
 
 
 def looks():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
+import re
+
 import explain
 import lengths
 from common import GIB, numpy, slimsim, text_of
@@ -10,6 +12,7 @@ MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "act
 EXPOSED = ("ring_s", "tensor_s", "shard_s", "expert_s", "sync_s", "reshard_s")
 WAITING = ("warm_up_s", "imbalance_s", "cool_down_s", "dp_wait_s")
 TAIL = 0.05  # share of the longest samples
+BESIDE = 3  # options of the first screen
 
 
 def share_of(row, column):
@@ -38,6 +41,38 @@ def ranking_of(trace):
     """The ranking of `slimsim run`, as the trace holds it."""
     columns, *rows = (line.split("\t") for line in trace.texts("ranking"))
     return {"columns": columns, "rows": rows, "note": trace.text("legend")}
+
+
+def option_of(columns, row):
+    """A row of the ranking in words: {name, number, beside, unit, lines}. A system that does not fit has no unit."""
+    cell = dict(zip(columns, row))
+    number, _, half = cell["tokens/s/GPU"].partition(" ± ")
+    if not cell["time"]:
+        return {"name": row[0], "number": number, "lines": [f"needs {cell['GiB']} GiB of a GPU", row[-1]]}
+    lines = [f"{cell['time']} an iteration, {cell['MFU']} of the GPUs' peak (MFU)", row[-1]]
+    if "tight" in cell["GiB"]:
+        lines.insert(1, "fits only tightly")
+    return {"name": row[0], "number": number, "beside": half and f"± {half}", "unit": "tokens/s/GPU", "lines": lines,
+            "speed_up": cell.get("speed-up", "")}
+
+
+def first_of(ranking, verdict):
+    """The first screen: the winner's throughput in large, and the first three systems beside it."""
+    base = re.search(r"^speed-up: model FLOPs a second over (.*?)(?:; |$)", ranking["note"], re.MULTILINE)
+    options = [option_of(ranking["columns"], row) for row in ranking["rows"][:BESIDE]]
+    best = dict(options[0], unit="tokens a second on each GPU", options=options)
+    if "unit" not in options[0]:
+        return best | {"title": "No system fits in memory", "unit": ""}
+    label, *ties = [options[0]["name"]]
+    if base:
+        ranks = [row[0].strip().split(maxsplit=1) for row in ranking["rows"]]
+        label, *ties = [name[1] for name in ranks if name[0] == "1"]
+        for option in filter(lambda option: "unit" in option, options):
+            option["lines"].insert(0, f"{option.pop('speed_up')} as fast as {base[1]}")
+    lines = [f"{found[1]} with the model's error (p5 to p95)" for found in
+             (re.match(re.escape(f"{label}: {best['number']} tokens/s/GPU, ") + r".*?model (.+? to .+?) \(", line) for line in verdict) if found]
+    title = f"{', '.join([label, *ties[:-1]])} and {ties[-1]} tie for the first place" if ties else f"{label} is the fastest" if base else label
+    return best | {"title": title, "lines": options[0]["lines"][:-1] + lines}
 
 
 def time_of(path):
@@ -102,7 +137,8 @@ def content_of(trace):
     if "ranking" not in trace.file:
         raise ValueError("an earlier slimsim wrote it without its verdict: run its scenario again")
     asked, notes = trace.text("head").split("\n", 1)
-    return {"kind": "run", "name": trace.text("name"), "setting": asked.partition(": ")[2], "head": notes + trace.text("program"),
-            "verdict": trace.texts("verdict"), "ranking": ranking_of(trace), "time": time_of(trace.path),
+    ranking, verdict = ranking_of(trace), trace.texts("verdict")
+    return {"kind": "run", "first": first_of(ranking, verdict), "name": trace.text("name"), "setting": asked.partition(": ")[2], "head": notes + trace.text("program"),
+            "verdict": verdict, "ranking": ranking, "time": time_of(trace.path),
             "memory": memory_of(trace), "lengths": lengths_of(trace), "plans": plans_of(trace),
             "assumptions": trace.texts("assumed"), "scenario": trace.text("scenario")}

@@ -3,7 +3,7 @@
 import collections
 
 from common import GIB, numpy, text_of
-from report_run import compute_share, exposed_share, waiting_share
+from report_run import BESIDE, compute_share, exposed_share, waiting_share
 
 # The scenarios of all points stay out of the page if they take more.
 SCENARIO_BYTES = 1 << 21
@@ -14,7 +14,7 @@ def plain(value):
     if isinstance(value, bytes):
         return text_of(value)
     number = float(value)
-    return None if not numpy.isfinite(number) else int(number) if number.is_integer() else float(f"{number:.6g}")
+    return None if not numpy.isfinite(number) else int(number) if number.is_integer() else float(f"{number:.8g}")
 
 
 def rows_of(trace, swept):
@@ -32,21 +32,44 @@ def rows_of(trace, swept):
     return columns, rows
 
 
-def verdict_of(trace, swept):
-    """Sentences: at how many points each system is the fastest, and where the fastest row of all is."""
+def option_of(trace, swept, row):
+    """A row of the summary in words: {name, number, beside, unit, lines}."""
+    half = row["tokens_per_s_per_gpu_interval"]
+    keys = ", ".join(f"{name} {plain(row[name])}" for name in swept)
+    lines = [f"point {row['point']}: {keys}", f"{row['time_mean_s']:.3f} s an iteration, {100 * row['mfu']:.1f}% of the GPUs' peak (MFU)",
+             text_of(row["plan_text"])]
+    if len(trace.labels) > 1:
+        lines.insert(1, f"{row['speed_up']:.2f}x as fast as {trace.labels[0]} there")
+    return {"name": trace.labels[row["system"]], "number": f"{row['tokens_per_s_per_gpu']:,.0f}",
+            "beside": f"± {half:,.0f}" if half > 1e-9 * row["tokens_per_s_per_gpu"] else "", "unit": "tokens/s/GPU", "lines": lines}
+
+
+def first_of(trace, swept):
+    """The first screen: the row with the most tokens/s/GPU in large, and beside it the best rows of the three best points,
+    without points of equal results."""
+    fitting = trace.table("summary")
+    fitting = fitting[fitting["fits"] == 1]
+    rows = fitting[numpy.argsort(-fitting["tokens_per_s_per_gpu"], kind="stable")]
+    for columns in (["point"], ["system", "tokens_per_s_per_gpu"]):
+        _, firsts = numpy.unique(rows[columns], return_index=True)
+        rows = rows[numpy.sort(firsts)]
+    options = [option_of(trace, swept, row) for row in rows[:BESIDE]]
+    if not options:
+        return {"title": "No system fits in memory at any point", "number": "does not fit", "lines": [], "options": []}
+    return options[0] | {"title": f"{options[0]['name']} at point {rows[0]['point']} has the most tokens/s/GPU",
+                         "unit": "tokens a second on each GPU", "options": options}
+
+
+def verdict_of(trace):
+    """A sentence: at how many points each system is the fastest."""
     summary, wins = trace.table("summary"), collections.Counter()
     fitting = summary[summary["fits"] == 1]
-    if not len(fitting):
-        return ["No system fits into the memory at any point."]
     for point in numpy.unique(fitting["point"]):
         rows = fitting[fitting["point"] == point]
         wins[trace.labels[rows["system"][numpy.argmax(rows["mfu"])]]] += 1
-    best = fitting[numpy.argmax(fitting["tokens_per_s_per_gpu"])]
-    lines = ["The fastest is " + ", ".join(f"{name} at {n} point{'s' * (n > 1)}" for name, n in wins.most_common()) + "."]
-    keys = ", ".join(f"{name} {plain(best[name])}" for name in swept)
-    lines.append(f"{trace.labels[best['system']]} at point {best['point']} ({keys}) has the most tokens/s/GPU: "
-                 f"{best['tokens_per_s_per_gpu']:,.0f}.")
-    return lines if len(trace.labels) > 1 else lines[1:]
+    if not wins or len(trace.labels) == 1:
+        return []
+    return ["The fastest is " + ", ".join(f"{name} at {n} point{'s' * (n > 1)}" for name, n in wins.most_common()) + "."]
 
 
 def content_of(trace):
@@ -58,6 +81,6 @@ def content_of(trace):
     scenarios = {int(row["point"]): text_of(row["scenario"]) for row in trace.table("scenarios") if len(row["scenario"])}
     if sum(map(len, scenarios.values())) > SCENARIO_BYTES:
         scenarios = {point: text for point, text in scenarios.items() if point == min(scenarios)}
-    return {"kind": "sweep", "name": trace.text("name"), "setting": trace.setting(), "verdict": verdict_of(trace, swept),
+    return {"kind": "sweep", "name": trace.text("name"), "setting": trace.setting(), "first": first_of(trace, swept), "verdict": verdict_of(trace),
             "head": f"{len(manifest)} points over {', '.join(swept)}; {trace.text('program')}", "points": len(manifest), "swept": swept, "columns": columns, "rows": rows, "failed": failed, "excluded": trace.texts("excluded"),
             "scenarios": scenarios, "command": trace.text("command")}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests open the reports of analysis/report.py in a headless browser: Debian's chromium-driver, python3-selenium."""
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -16,6 +17,8 @@ from program import PROGRAM, QUESTION, SCRATCH, SMALL, fresh, point_of, rows, ru
 
 os.environ["PATH"] = f"{PROGRAM.parent}:{os.environ['PATH']}"  # analysis/ calls it
 REPORT = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "report.py"
+AXE = pathlib.Path(__file__).resolve().parent / "axe"
+SCREENS = (1280, 720), (400, 720)
 LIMIT_BYTES = 5_000_000
 MARKUP = "<img src=x onerror=document.title=1>"
 ENDS_SCRIPT = "</script><b id=injected>"
@@ -24,6 +27,7 @@ sys.path.insert(0, str(REPORT.parent))
 
 import report_capacity  # noqa: E402  after the path
 import report_run  # noqa: E402
+import report_sweep  # noqa: E402
 from common import Trace  # noqa: E402
 
 try:
@@ -31,6 +35,7 @@ try:
     from selenium.common.exceptions import WebDriverException
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
 except ModuleNotFoundError:
     webdriver = None
 DRIVER = shutil.which("chromedriver")
@@ -45,6 +50,10 @@ def report_of(name, scenario, *arguments):
     trace, page = next(folder.glob("*.h5")), SCRATCH / f"{name}.html"
     subprocess.run([sys.executable, REPORT, trace, "-o", page], check=True)
     return trace, page
+
+
+def sweep_of():
+    return report_of("sweep", SMALL, "--set", "trace=summary", "--sweep", "seed=1,2", "--sweep", "data.context=16Ki,32Ki")
 
 
 @functools.cache
@@ -115,6 +124,55 @@ class Numbers(unittest.TestCase):
         self.assertIn(f"faster settings (tokens/s): {fastest['key']} {fastest['fastest']} +{100 * fastest['gain']:.0f}% (is {fastest['now']})",
                       " ".join(content["verdict"]))
 
+    def test_first_screen__of_a_run_has_the_numbers_of_the_ranking(self):
+        content = report_run.content_of(self.trace)
+        first, (_, *rows_) = content["first"], self.trace.texts("ranking")
+        self.assertEqual(first["title"], "slimpack and best-fit tie for the first place")
+        printed = run("run", write("plain.yaml", SMALL), "--output", fresh("again"), "--set", "trace=summary").stdout
+        for option, row in zip(first["options"], rows_, strict=True):
+            name, throughput, time, mfu, *_, speed_up, plan = row.split("\t")
+            self.assertEqual(f"{option['name']} {option['number']} {option['beside']}".split(), f"{name} {throughput}".split())
+            self.assertEqual(option["lines"], [f"{speed_up} as fast as best-fit", f"{time} an iteration, {mfu} of the GPUs' peak (MFU)", plan])
+            self.assertIn(throughput, printed)
+        self.assertEqual((first["number"], first["beside"]), (first["options"][0]["number"], first["options"][0]["beside"]))
+        self.assertIn(f"{first['number']} tokens/s/GPU, batches {first['beside']}, model {first['lines'][-1].split(' with ')[0]} (", " ".join(printed.split()))
+
+    def test_first_screen__of_one_system_has_no_speed_up(self):
+        path, _ = report_of("single", SMALL.replace("  - {name: slimpack, plan: {tp: 2, pp: 2, recompute: norm+activation}}\n", ""), "--set", "trace=summary")
+        first = report_run.content_of(Trace(path))["first"]
+        self.assertEqual((first["title"], len(first["options"]), first["unit"]), ("best-fit", 1, "tokens a second on each GPU"))
+        self.assertNotIn("as fast as", " ".join(first["lines"]))
+
+    def test_first_screen__of_a_sweep_has_its_best_points(self):
+        path, _ = sweep_of()
+        first, table = report_sweep.content_of(Trace(path))["first"], rows(path.with_suffix(".csv"))
+        best = {}
+        for row in sorted(table, key=lambda row: -float(row["tokens_per_s_per_gpu"])):
+            best.setdefault(row["point"], row)
+        for option, row in zip(first["options"], list(best.values())[:3], strict=True):
+            self.assertEqual((option["name"], option["number"]), (row["system"], f"{float(row['tokens_per_s_per_gpu']):,.0f}"))
+            self.assertEqual(option["lines"][0], f"point {row['point']}: seed {row['seed']}, data.context {row['data.context']}")
+        self.assertEqual(first["title"], f"{first['options'][0]['name']} at point {next(iter(best))} has the most tokens/s/GPU")
+
+    def test_first_screen__of_an_answer_has_its_picks(self):
+        answer, _ = capacity_of("question", QUESTION)
+        first = report_capacity.content_of(Trace(answer))["first"]
+        printed = run("capacity", SCRATCH / "question.yaml", "--quiet", "--output", answer.parent).stdout
+        self.assertEqual([option["name"] for option in first["options"]], ["cheapest", "fewest GPUs", "safe at 90%"])
+        for option in first["options"]:
+            (line,) = [line for line in printed.splitlines() if line.startswith(option["name"] + "  ")]
+            self.assertIn(f" {option['number']} ", line)
+            self.assertRegex(option["beside"], r"^in \S+ days$")
+            self.assertIn(f" {option['beside'].split()[1]} ", line)
+            self.assertIn(option["lines"][-1].split()[0], line.split())
+        self.assertEqual((first["title"], first["number"]), ("The cheapest way that keeps all limits", first["options"][0]["number"]))
+        late, _ = capacity_of("late", QUESTION.replace("days: 2", "days: 0.5"))
+        self.assertEqual(report_capacity.content_of(Trace(late))["first"]["title"], "Nothing keeps all limits; the fastest way")
+        free = QUESTION.replace("  days: 2\n", "").replace("price: {usd_per_gpu_hour: 2, pue: 1.2}\n", "").replace(", price: {usd_per_gpu_hour: 5}", "")
+        first = report_capacity.content_of(Trace(capacity_of("free", free)[0]))["first"]
+        self.assertEqual(first["title"], "The cheapest way")
+        self.assertRegex(first["beside"], r"^GPU-hours in \S+ days$")
+
     def test_misfit__has_no_throughput_but_its_reason(self):
         scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "{tp: 1, pp: 2, cp: 1}")
         path, _ = report_of("exceeded_limit", scenario, "--set", "trace=summary")
@@ -126,6 +184,8 @@ class Numbers(unittest.TestCase):
         self.assertIsNone(told["systems"][1]["would_fit"])
         self.assertEqual(content["ranking"]["rows"][-1][:3], ["best-fit", "does not fit", ""])
         self.assertEqual([system["label"] for system in content["time"]["systems"]], ["slimpack"])
+        self.assertEqual(content["first"]["title"], "slimpack")
+        self.assertEqual([option["number"] for option in content["first"]["options"]], [content["first"]["number"], "does not fit"])
 
     def test_verdict__is_missing_in_an_older_trace(self):
         """Without the stored verdict the script says to run again, with status 2."""
@@ -148,7 +208,7 @@ class Numbers(unittest.TestCase):
             self.assertIn(" ".join(line.split(" with: ")[0].split()), printed)
         table = rows(answer.with_suffix(".csv"))
         days = content["columns"].index("days")
-        self.assertEqual([row[days] for row in content["rows"]], [float(f"{float(row['days']):.6g}") for row in table])
+        self.assertEqual([row[days] for row in content["rows"]], [float(f"{float(row['days']):.8g}") for row in table])
         self.assertEqual([row[0].startswith("answer") for row in content["rows"]], [row["chosen"] == "1" for row in table])
         self.assertEqual(sum(content["date"]["counts"]), content["date"]["draws"])
 
@@ -197,10 +257,11 @@ class Browser(unittest.TestCase):
             raise unittest.SkipTest(f"the headless browser does not start here: {error.msg}")
         cls.addClassCleanup(cls.driver.quit)
 
-    def open(self, page, width=1280):
+    def open(self, page, width=1280, height=900, colours="light", media="screen"):
         self.assertLess(page.stat().st_size, LIMIT_BYTES)
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                    {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [{"name": "prefers-color-scheme", "value": colours}]})
         self.driver.get(page.as_uri())
 
     def texts(self, selector):
@@ -233,6 +294,113 @@ class Browser(unittest.TestCase):
         self.assertEqual((self.pixels(canvas), self.texts(".range")), (whole, shown))
 
 
+class Everyone(Browser):
+    """All three kinds of reports: what a first look, keys, a screen reader and a printer get."""
+
+    def pages(self):
+        yield "run", report_of("full", SMALL, "--set", "trace=full")[1]
+        yield "sweep", sweep_of()[1]
+        yield "capacity", capacity_of("question", QUESTION)[1]
+
+    def bottom(self, selector):
+        return self.driver.execute_script("return Math.max(...[...document.querySelectorAll(arguments[0])].map((box) => box.getBoundingClientRect().bottom))", selector)
+
+    def violations(self):
+        return self.driver.execute_async_script("axe.run().then((found) => arguments[0](found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)])))")
+
+    def test_axe__finds_no_violation(self):
+        script = (AXE / "axe.min.js").read_text(encoding="utf-8")
+        self.assertIn(hashlib.sha256(script.encode()).hexdigest(), (AXE / "README.md").read_text())
+        for name, page in self.pages():
+            for colours in ("light", "dark"):
+                for width, height in SCREENS:
+                    with self.subTest(name, colours=colours, width=width):
+                        self.open(page, width, height, colours)
+                        self.driver.execute_script(script)
+                        self.assertEqual(self.violations(), [])
+        self.driver.execute_script("document.documentElement.removeAttribute('lang'); document.querySelector('.unit').style.color = '#444'")
+        self.assertEqual({name for name, _ in self.violations()}, {"html-has-lang", "color-contrast"})
+
+    def test_first_screen__has_the_number_and_the_options(self):
+        for name, page in self.pages():
+            for width, height in SCREENS:
+                with self.subTest(name, width=width):
+                    self.open(page, width, height)
+                    self.assertEqual(len(self.texts(".number")), 1)
+                    self.assertLessEqual(self.bottom(".first > *"), height)
+                    size = self.driver.execute_script("return parseFloat(getComputedStyle(document.querySelector('.number')).fontSize)")
+                    self.assertGreater(size, 60)
+                    self.check_page()
+
+    def test_waterfall__is_at_least_300_pixels_wide(self):
+        for width, height in SCREENS:
+            self.open(next(self.pages())[1], width, height)
+            widths = self.driver.execute_script("return [...document.querySelectorAll('.falls .bar')].map((bar) => bar.clientWidth)")
+            self.assertGreater(len(widths), 10)
+            self.assertGreaterEqual(min(widths), 300)
+
+    def test_dark__has_light_paper(self):
+        look = "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
+        for name, page in self.pages():
+            with self.subTest(name):
+                seen = {}
+                for key in (("light", "screen"), ("dark", "screen"), ("light", "print"), ("dark", "print")):
+                    self.open(page, colours=key[0], media=key[1])
+                    seen[key] = self.driver.execute_script(look)
+                self.assertEqual(seen["light", "print"], seen["dark", "print"])
+                self.assertEqual(seen["light", "screen"], seen["dark", "print"])
+                self.assertNotEqual(seen["dark", "screen"], seen["dark", "print"])
+
+    def test_print__has_no_controls_and_clips_nothing(self):
+        for name, page in self.pages():
+            with self.subTest(name):
+                self.open(page, 700, media="print")
+                self.driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+                self.assertEqual("".join(self.texts(".buttons")), "")
+                self.assertEqual(self.driver.execute_script("return document.querySelectorAll('details:not([open])').length"), 0)
+                clipped = self.driver.execute_script("return [...document.querySelectorAll('main *')].filter((box) => getComputedStyle(box).overflowY !== 'visible' && "
+                                                     "!box.matches('.unseen, svg, svg *') && (box.scrollHeight > box.clientHeight || box.scrollWidth > box.clientWidth)).map((box) => box.outerHTML.slice(0, 80))")
+                self.assertEqual(clipped, [])
+                self.check_page()
+
+    def test_keys__move_and_zoom_lanes(self):
+        self.open(next(self.pages())[1])
+        canvas = self.driver.find_element(By.CSS_SELECTOR, "canvas")
+        self.scroll_to(canvas)
+        whole, shown, found = self.pixels(canvas), self.texts(".range"), set()
+        canvas.send_keys("+++")
+        for keys in (Keys.ARROW_RIGHT, Keys.SHIFT + Keys.ARROW_UP, Keys.ARROW_DOWN, "-"):
+            canvas.send_keys(keys)
+            found.add(self.pixels(canvas))
+        self.assertEqual(len(found), 4)
+        self.assertRegex(self.texts(".hover")[0], r"best-fit|slimpack")
+        self.assertNotEqual(self.texts(".range"), shown)
+        self.assertEqual(self.driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle"), "solid")
+        for key in (Keys.HOME, "+", Keys.ESCAPE):
+            canvas.send_keys(key)
+        self.assertEqual((self.pixels(canvas), self.texts(".range")), (whole, shown))
+
+    def test_keys__go_from_point_to_point(self):
+        for name, page in list(self.pages())[1:]:
+            with self.subTest(name):
+                self.open(page)
+                chart = self.driver.find_element(By.CSS_SELECTOR, "svg.scatter")
+                self.scroll_to(chart)
+                chart.send_keys(Keys.ARROW_RIGHT)
+                first = self.texts(".hover")
+                chart.send_keys(Keys.ARROW_RIGHT)
+                self.assertEqual(len({*first, *self.texts(".hover")}), 2)
+                chart.send_keys(Keys.ESCAPE)
+                self.assertEqual(self.texts(".hover:not([hidden])"), [])
+
+    def test_categories__stand_without_jitter(self):
+        self.open(sweep_of()[1])
+        marks = self.driver.execute_script("return [...document.querySelectorAll('svg.scatter circle, svg.scatter polygon')].map((mark) => "
+                                           "{ const box = mark.getBBox(); return Math.round(box.x + box.width / 2); })")
+        self.assertEqual((len(marks), len(set(marks))), (8, 2))
+        self.assertEqual(len(self.texts("svg.scatter polyline")), 4)  # two systems, two seeds
+
+
 class Pages(Browser):
     def test_run__has_lanes_to_zoom_and_hover(self):
         _, page = report_of("full", SMALL, "--set", "trace=full")
@@ -257,7 +425,7 @@ class Pages(Browser):
         self.open(report_of("markup", scenario, "--set", "trace=full")[1])
         self.assertEqual(self.texts("h1"), [MARKUP])
         self.assertEqual(self.texts("#injected, img"), [])
-        self.assertIn(ENDS_SCRIPT, " ".join(self.texts("td")))
+        self.assertIn(ENDS_SCRIPT, " ".join(self.texts("th")))
         self.assertIn(MARKUP, self.texts("pre")[0])
         self.assertIn("slimsim", self.driver.title)
         self.check_page()
@@ -292,7 +460,7 @@ class Pages(Browser):
         self.assertEqual(self.texts(".hover")[0].splitlines()[:2], [f"{chosen['nodes']} nodes of {chosen['offer']}, {chosen['system']}",
                                                                     f"{float(chosen['days']):.1f} days"])
         self.assertEqual(len(self.texts("svg.date rect")), report_capacity.BINS)
-        self.assertIn("NVLink x0.5", self.texts(".changes td"))
+        self.assertIn("NVLink x0.5", self.texts(".changes th"))
         self.assertRegex(self.texts("tr.best")[0], "^answer")
         for ascending in (False, True):  # a column of numbers begins with the largest
             self.driver.find_element(By.XPATH, "//th/button[starts-with(., 'nodes')]").click()
@@ -311,19 +479,19 @@ class Pages(Browser):
     def test_capacity__has_no_pictures_if_nothing_fits(self):
         _, page = capacity_of("nothing", QUESTION + "memory_limit: 0.05\n")
         self.open(page)
-        self.assertIn("no size of any offer trains", self.texts(".verdict")[0])
+        self.assertIn("no size of any offer trains", self.texts(".number")[0])
         self.assertEqual(self.texts("svg"), [])
         self.check_page()
 
     def test_sweep__has_points_and_a_table_that_sorts(self):
-        _, page = report_of("sweep", SMALL, "--set", "trace=summary", "--sweep", "seed=1,2", "--sweep", "data.context=16Ki,32Ki")
+        _, page = sweep_of()
         for width in (400, 1280):
             self.open(page, width)
             self.check_page()
-        self.assertEqual(len(self.texts("circle")), 8)
+        self.assertEqual(len(self.texts("svg.scatter circle, svg.scatter polygon")), 8)
         for ascending in (False, True):  # a column of numbers begins with the largest
             self.driver.find_element(By.XPATH, "//th/button[starts-with(., 'point')]").click()
-            points = [int(text) for text in self.texts("tbody tr td:first-child")]
+            points = [int(text) for text in self.texts("tbody tr th:first-child")]
             self.assertEqual((len(points), points), (8, sorted(points, reverse=not ascending)))
         lists = self.driver.find_elements(By.CSS_SELECTOR, "select")
         lists[1].send_keys("MFU")
