@@ -19,6 +19,9 @@ TOP = HERE.parent.parent
 sys.path.insert(0, str(TOP / "analysis"))
 from common import COLOURS, Patch, ki, pictures, pyplot, style
 from output import Refused, exit_with, write
+from slimsim import plot
+from slimsim.plot import strips
+from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, ORANGE, PURPLE, SKY, VERMILLION
 
 GEMMS = ("sequential", "multi-stream", "grouped")
 EXPERTS = {"qwen3-30b-a3b": (8, 2), "deepseek-v3": (32, 1)}  # GPUs that share experts, tokens of a GPU for one of an expert
@@ -28,7 +31,8 @@ PARTS = {  # steps of `slimsim explain` by what docs/experts.md calls them; the 
     "MFU": ("mfu",), "GEMMs of experts below peak": ("expert_gemms_below_peak",),
     "other GEMMs, attention below peak": ("gemms_below_peak", "attention_below_peak"), "element-wise kernels": ("other_kernels",),
     "waiting for launches": ("host_launches",), "tokens to experts and back": ("expert_dispatch", "expert_combine")}
-PART_COLOURS = ("#228833", "#4477AA", "#9BB8D6", "#66CCEE", "#CCBB44", "#EE6677", "#CCCCCC")
+PART_COLOURS = (GREEN, BLUE, SKY, PURPLE, ORANGE, VERMILLION, LIGHT_GREY)
+BLIND = "blind test at"  # begins the rows of README.md's table whose runs are withheld
 
 
 def slimsim(program, folder, *arguments):
@@ -59,13 +63,23 @@ def waste(program, folder, trace):
                f"{float(row['peak_bytes']) / 2**30:.1f} GiB")
 
 
+def withheld():
+    """The blind test of README.md's table, whose rows nobody here has: all training runs, then those of each source."""
+    part = False
+    for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines():
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        part = part and name.startswith("of them ")
+        if part or (name.startswith(BLIND) and "training runs" in name):
+            errors = [float(cell.rstrip("%")) / 100 if cell else None for cell in cells[1:]]
+            yield plot.Withheld(name, int(cells[0]), *errors, part=part)
+            part = True
+
+
 def errors(program, folder):
-    """The measured training runs by framework and GPU: the first part of the table that -v prints behind all rows."""
-    table = slimsim(program, folder, "validate", "-v").partition("tokens/s/GPU, by framework and GPU")[2]
-    for line in table.splitlines()[1:]:
-        yield re.sub(r"  +", "  ", line)
-        if line.startswith("all  "):
-            break
+    """The strips of measured training runs: rows, mean absolute error, bias and worst, as README.md's table has them."""
+    slimsim(program, folder, "validate")
+    for row in (*withheld(), *(strip.statistics() for strip in strips.read(folder / "results/validation.h5"))):
+        yield " | ".join((row.name, *strips.texts_of(row)))
 
 
 def buy(program, folder):
@@ -211,12 +225,11 @@ def numbers(program, folder, trace):
 
 def draw(program, folder):
     results = folder / "results"
-    for script, *arguments, name in (("timeline.py", results / "quickstart.h5", "waste.png"),
-                                     ("validation.py", results / "validation.h5", "errors.png"),
-                                     ("capacity.py", results / "buy.capacity.h5", "--panel", "days", "buy.png")):
-        call([sys.executable, TOP / "analysis" / script, *arguments, "--output", HERE / name])
-    for name, (_, make) in FIGURES.items():
-        write(*pictures(make(program, folder), [HERE / name]))
+    for name, figure in (("waste.png", plot.waste(results / "quickstart.h5")),
+                         ("errors.png", plot.errors(results / "validation.h5", withheld())),
+                         ("buy.png", plot.capacity(results / "buy.capacity.h5", "days")),
+                         *((name, make(program, folder)) for name, (_, make) in FIGURES.items())):
+        write(*pictures(figure, [HERE / name]))
 
 
 def main():

@@ -21,13 +21,17 @@ Source = Result | str | os.PathLike[str]
 
 
 class Withheld(NamedTuple):
-    """Statistics of runs whose rows are not published, as shares: 0.043 is 4.3%. worst: of absolute errors."""
+    """Statistics of runs whose rows are not published, as shares: 0.043 is 4.3%.
+
+    worst: the largest absolute error; part: these runs are among those of an earlier one
+    """
 
     name: str
     rows: int
     mean_absolute: float
     bias: float | None = None
     worst: float | None = None
+    part: bool = False
 
 
 def _path(source: Source) -> str:

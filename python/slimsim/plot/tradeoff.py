@@ -1,29 +1,31 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pictures of an answer of `slimsim capacity`: days against cost of all candidates, cost and energy by size, the
-distribution of the date, and a tornado of the changes.
+"""This module draws an answer of `slimsim capacity`: days against cost of all candidates, cost and energy by size, the
+distribution of the date, and a tornado of the changes."""
+from __future__ import annotations
 
-    slimsim capacity SCENARIO.yaml
-    capacity.py results/NAME.capacity.h5 --output capacity.png capacity.svg
-"""
-import argparse
 import textwrap
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from common import COLOURS, LIMIT_COLOUR, Trace, add_output, draw, matplotlib, numpy, pyplot, style, ticker
-from output import exit_with
+import numpy
+from matplotlib import pyplot, ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-matplotlib.rcParams["text.parse_math"] = False  # a name may have two $
-MARKS = "os^Dv*PX<>"  # one a system
+from slimsim.plot.style import BLACK, BLUE, COLOURS, LIMIT_COLOUR, MARKS, ORANGE, WIDTH, drawn, spread, style
+from slimsim.plot.trace import Trace
+
 FILLS = ("full", "none", "left", "top", "right", "bottom")  # one an offer, so that a picture in black and white tells them apart
-RING = {"marker": "o", "markersize": 14, "fillstyle": "none", "color": "#222222", "linestyle": "none"}
-BELOW = {"fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 5, "frameon": False}  # a legend
+RING = {"marker": "o", "markersize": 14, "fillstyle": "none", "color": BLACK, "linestyle": "none"}
+BELOW = {"fontsize": 8.5, "loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 5, "frameon": False}  # a legend
 COST_NAMES = {"usd": "cost [$]", "gpu_hours": "GPU-hours"}
 SMALLEST = 0.0005  # shares of days below it are no change
-WIDTH = 150  # characters of the title
+LETTERS = 90  # of a title below each other
 NAME_WIDTH = 24  # of an offer or system
+LINE = 1.2  # points: an interval that is wider has a bar
 
 
-def amount(value):
+def amount(value: float) -> str:
     """1930000 -> '1.93M'"""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
@@ -31,14 +33,15 @@ def amount(value):
     return f"{value:.6g}"
 
 
-def clip(name):
+def clip(name: str) -> str:
+    """A name that is not too long for a legend."""
     return name if len(name) <= NAME_WIDTH else name[:NAME_WIDTH - 1] + "…"
 
 
 class Answer:
     """An answer of `slimsim capacity`, with the names of its offers, systems and changes."""
 
-    def __init__(self, trace):
+    def __init__(self, trace: Trace) -> None:
         for name in ("candidates", "changes", "dates", "offers"):
             if name not in trace.file:
                 raise ValueError(f"not an answer of slimsim capacity, since it has no table {name}")
@@ -53,63 +56,82 @@ class Answer:
         self.cost = "usd" if numpy.isfinite(self.fitting["usd"]).all() else "gpu_hours"
         self.verdict = trace.text("verdict").splitlines()
 
-    def limit(self, name):
+    def limit(self, name: str) -> float | None:
         """A limit of the question; None: there is none."""
         return float(self.trace.text(f"limit_{name}")) if f"limit_{name}" in self.trace.attributes else None
 
     @property
-    def budget(self):
+    def budget(self) -> float | None:
+        """The limit in money; None: there is none."""
         return self.limit("usd") if self.cost == "usd" else None
 
     @property
-    def chosen(self):
+    def chosen(self) -> bool:
         """Whether a candidate keeps all limits."""
         return bool((self.candidates["chosen"] == 1).any())
 
     @property
-    def subject(self):
+    def subject(self) -> Any:
         """The answer, or the fastest candidate if none keeps all limits."""
         if not len(self.fitting):
             raise ValueError("no size of any offer trains, so there is nothing to draw")
         return self.fitting[numpy.argmax(self.fitting["chosen"]) if self.chosen else numpy.argmin(self.fitting["days"])]
 
-    def is_subject(self, row):
-        return all(row[key] == self.subject[key] for key in ("offer", "nodes", "system"))
-
-    def subject_name(self):
+    def subject_name(self) -> str:
+        """The cluster and the system of the subject."""
         row = self.subject
         return f"{row['nodes']} nodes of {clip(self.offers[row['offer']])}, {clip(self.systems[row['system']])}"
 
-    def subject_role(self):
+    def subject_role(self) -> str:
+        """Why it is the subject."""
         return "answer" if self.chosen else "fastest, misses a limit"
 
-    def percentiles(self):
+    def percentiles(self) -> list[tuple[int, float]]:
         """[(5, days), (50, days), (95, days)] of the date. A training that never ends counts as the slowest."""
         days = numpy.sort(numpy.where(numpy.isnan(self.dates["days"]), numpy.inf, self.dates["days"]))
         places = [(share, share / 100 * (len(days) - 1)) for share in (5, 50, 95)]
         return [(share, float(numpy.interp(place, range(len(days)), days))) for share, place in places
                 if numpy.isfinite(days[int(numpy.ceil(place))])]
 
-    def front(self):
+    def front(self) -> list[Any]:
         """The candidates that no other one beats in days and cost, by days."""
-        rows, front = self.fitting[numpy.lexsort((self.fitting[self.cost], self.fitting["days"]))], []
+        rows = self.fitting[numpy.lexsort((self.fitting[self.cost], self.fitting["days"]))]
+        front: list[Any] = []
         for row in rows:
             if not front or row[self.cost] < front[-1][self.cost]:
                 front.append(row)
         return front
 
-    def fastest_of_sizes(self, offer):
+    def fastest_of_sizes(self, offer: int) -> list[Any]:
         """The fastest candidate of each size of an offer, by nodes."""
         rows = self.fitting[self.fitting["offer"] == offer]
         return [min(rows[rows["nodes"] == nodes], key=lambda row: row["days"]) for nodes in numpy.unique(rows["nodes"])]
 
-    def change_shares(self):
+    def change_shares(self) -> list[tuple[str, float]]:
         """[(name, days of the change / days - 1; NaN: it does not fit)], the largest effect first."""
         shares = [(self.change_names[row["change"]], row["days"] / self.subject["days"] - 1) for row in self.changes]
         return sorted(shares, key=lambda share: (not numpy.isnan(share[1]), -abs(share[1])))
 
 
-def limit_line(axes, value, text, across):
+def interval_share(rows: Any) -> Any:
+    """Half widths of the 95% intervals over batches, as shares of days, cost and energy; 0 without several iterations."""
+    return numpy.nan_to_num(rows["tokens_per_s_per_gpu_interval"] / rows["tokens_per_s_per_gpu"])
+
+
+def draw_intervals(axes: Axes, rows: list[Any], names: tuple[str, str], look: dict[str, Any]) -> bool:
+    """Bars of the intervals of a column over another one, where they are wider than a line. @return whether any is"""
+    axes.figure.canvas.draw()
+    found = False
+    for row in rows:
+        x, y, half = (float(value) for value in (row[names[0]], row[names[1]], row[names[1]] * interval_share(row)))
+        (_, low), (_, high) = axes.transData.transform([(x, y - half), (x, y + half)])
+        if half and abs(high - low) > LINE * axes.figure.dpi / 72:
+            axes.errorbar(x, y, yerr=half, capsize=3, elinewidth=LINE, capthick=LINE, fmt="none", **look)
+            found = True
+    return found
+
+
+def limit_line(axes: Axes, value: float, text: str, across: bool) -> None:
     """A dashed line at a limit, across the panel at a y or up at an x. Its name stands outside, where no mark is."""
     look = {"color": LIMIT_COLOUR, "linewidth": 1.2, "linestyle": (0, (5, 2))}
     name = {"fontsize": 8, "color": LIMIT_COLOUR, "annotation_clip": False, "textcoords": "offset points"}
@@ -122,7 +144,7 @@ def limit_line(axes, value, text, across):
         axes.annotate(text, (value, 1), xycoords=axes.get_xaxis_transform(), xytext=(0, 3), ha="center", va="bottom", **name)
 
 
-def log_axis(axis, set_scale, values, limit):
+def log_axis(axis: Any, set_scale: Callable[[str], None], values: Iterable[float], limit: float | None) -> None:
     """A logarithmic axis with plain numbers, if the values and their limit differ much."""
     low, high = spread(values, limit)
     if high < 4 * low:
@@ -133,11 +155,12 @@ def log_axis(axis, set_scale, values, limit):
     axis.set_minor_locator(ticker.NullLocator())
 
 
-def offer_look(offer):
+def offer_look(offer: int) -> dict[str, Any]:
+    """The colour and the fill of an offer's marks."""
     return {"color": COLOURS[offer % len(COLOURS)], "fillstyle": FILLS[offer % len(FILLS)], "markerfacecoloralt": "white"}
 
 
-def draw_days(figure, answer):
+def draw_days(figure: Figure, answer: Answer) -> None:
     """Days against cost of all candidates that fit, the front, the limits, and the answer."""
     axes, cost = figure.subplots(), answer.cost
     for offer, _ in enumerate(answer.offers):
@@ -152,8 +175,8 @@ def draw_days(figure, answer):
             marker = "h" if column == "offer" else MARKS[i % len(MARKS)]
             axes.plot([], [], linestyle="none", marker=marker, label=clip(name) + absent, **look)
     front, row = answer.front(), answer.subject
-    axes.plot([one[cost] for one in front], [one["days"] for one in front], color="#222222", linewidth=1, zorder=1,
-              label="fewest days for the cost")
+    axes.plot([one[cost] for one in front], [one["days"] for one in front], color=BLACK, linewidth=1, zorder=1,
+              label="front: fewest days for the cost")
     axes.plot(row[cost], row["days"], label=f"{answer.subject_role()}: {answer.subject_name()}", **RING)
     log_axis(axes.yaxis, axes.set_yscale, answer.fitting["days"], answer.limit("days"))
     log_axis(axes.xaxis, axes.set_xscale, answer.fitting[cost], answer.budget)
@@ -166,29 +189,33 @@ def draw_days(figure, answer):
     axes.set_ylabel("days")
     axes.margins(0.18, 0.1)
     axes.set_title("Days against cost; a mark is a number of nodes", loc="left", fontsize=10, pad=18)
+    if draw_intervals(axes, list(answer.fitting), (cost, "days"), {"color": BLACK, "zorder": 1}):
+        axes.errorbar([], [], yerr=[], color=BLACK, capsize=3, elinewidth=LINE, fmt="none", label="95% interval of batches")
     axes.legend(ncol=3, **BELOW)
     style(axes, "both")
     label_nodes(axes, answer, front)
 
 
-def spread(values, limit):
-    values = [*values, *([limit] if limit else [])]
-    return min(values), max(values)
-
-
-def label_nodes(axes, answer, front):
+def label_nodes(axes: Axes, answer: Answer, front: list[Any]) -> None:
     """The nodes of the answer and the front. They stand left of and below a mark, since none has fewer days and costs less."""
     axes.figure.canvas.draw()
-    taken = []
+    taken: list[tuple[float, float]] = []
     for row in [answer.subject, *front]:
         x, y = axes.transData.transform((row[answer.cost], row["days"]))
         if all(abs(x - other) > 0.7 * axes.figure.dpi or abs(y - level) > 0.16 * axes.figure.dpi for other, level in taken):
-            axes.annotate(f"{row['nodes']} nodes", (row[answer.cost], row["days"]), xytext=(-7, -5), textcoords="offset points",
+            name = f" {clip(answer.offers[row['offer']])}" if len(answer.offers) > 1 else ""
+            axes.annotate(f"{row['nodes']}{name} nodes", (row[answer.cost], row["days"]), xytext=(-7, -5), textcoords="offset points",
                           ha="right", va="top", fontsize=8)
             taken.append((x, y))
+    places = axes.transData.transform([(row[answer.cost], row["days"]) for row in front])
+    if len(front) > 1:
+        longest = int(numpy.argmax(numpy.hypot(*numpy.diff(places, axis=0).T)))
+        middle = axes.transData.inverted().transform(places[longest:longest + 2].mean(axis=0))
+        axes.annotate("front", middle, xytext=(6, 6),
+                      textcoords="offset points", fontsize=8.5, fontstyle="italic")
 
 
-def draw_size(figure, answer):
+def draw_size(figure: Figure, answer: Answer) -> None:
     """Cost and energy by nodes of the fastest system of each offer."""
     columns = [(answer.cost, COST_NAMES[answer.cost], answer.budget)]
     if numpy.isfinite(answer.fitting["mwh"]).any():
@@ -199,6 +226,7 @@ def draw_size(figure, answer):
             rows = answer.fastest_of_sizes(offer)
             axes.plot([row["nodes"] for row in rows], [row[column] for row in rows], marker=MARKS[offer % len(MARKS)],
                       linestyle=("-", "--", "-.", ":")[offer % 4], linewidth=1.2, label=clip(label), **offer_look(offer))
+            draw_intervals(axes, rows, ("nodes", column), {"color": offer_look(offer)["color"]})
         row = answer.subject
         axes.plot(row["nodes"], row[column], label=answer.subject_role(), **RING)
         if limit:
@@ -216,7 +244,7 @@ def draw_size(figure, answer):
     panels[-1].legend(ncol=4, **BELOW)
 
 
-def draw_date(figure, answer):
+def draw_date(figure: Figure, answer: Answer) -> None:
     """The distribution of the date, its percentiles, and the deadline."""
     axes, deadline = figure.subplots(), answer.limit("days")
     days = answer.dates["days"]
@@ -233,7 +261,7 @@ def draw_date(figure, answer):
     axes.set_ylim(0, 1.35 * axes.get_ylim()[1])
     top, sides = 0.8 * axes.get_ylim()[1], {5: "right", 50: "center", 95: "left"}
     for share, value in answer.percentiles():
-        axes.plot([value, value], [0, top], color="#222222", linewidth=1, linestyle="-" if share == 50 else "--")
+        axes.plot([value, value], [0, top], color=BLACK, linewidth=1, linestyle="-" if share == 50 else "--")
         axes.annotate(f"p{share}\n{value:.1f}", (value, top), xytext=(0, 2), textcoords="offset points", ha=sides[share],
                       fontsize=8)
     if near:
@@ -251,7 +279,7 @@ def draw_date(figure, answer):
     style(axes)
 
 
-def draw_changes(figure, answer):
+def draw_changes(figure: Figure, answer: Answer) -> None:
     """The tornado of the changes."""
     axes, shares = figure.subplots(), answer.change_shares()
     low, high = spread([0, *(share for _, share in shares if not numpy.isnan(share))], 0.01)
@@ -260,14 +288,14 @@ def draw_changes(figure, answer):
             axes.annotate("does not fit in memory", (0, row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
             continue
         slower = share > 0
-        axes.barh(row, 100 * share, height=0.72, color=COLOURS[1] if slower else COLOURS[0], hatch="//" if slower else "",
+        axes.barh(row, 100 * share, height=0.72, color=ORANGE if slower else BLUE, hatch="//" if slower else "",
                   edgecolor="white", linewidth=0)
         if abs(share) < SMALLEST:
             share = 0.0
         text = f"{100 * share:+.1f}" if share else "0"
         axes.annotate(text, (100 * share, row), xytext=(3 if share >= 0 else -3, 0), textcoords="offset points", va="center",
                       ha="left" if share >= 0 else "right", fontsize=8)
-    axes.axvline(0, color="#222222", linewidth=0.8)
+    axes.axvline(0, color=BLACK, linewidth=0.8)
     axes.set_yticks(range(len(shares)), [name for name, _ in shares], fontsize=8)
     axes.set_ylim(len(shares) - 0.4, -0.6)
     axes.set_xlim(100 * (low - 0.16 * (high - low)), 100 * (high + 0.16 * (high - low)))
@@ -276,31 +304,21 @@ def draw_changes(figure, answer):
     style(axes, "x")
 
 
-PANELS = {"days": draw_days, "size": draw_size, "date": draw_date, "changes": draw_changes}
+PANELS: dict[str, Callable[[Figure, Answer], None]] = {"days": draw_days, "size": draw_size, "date": draw_date, "changes": draw_changes}
 
 
-def make_figure(path, panel=None):
-    """All panels of an answer, or one."""
+@drawn
+def make_figure(path: str, panel: str | None = None) -> Figure:
+    """All panels of an answer, or one. ValueError: it is no answer, or there is no such panel"""
+    if panel is not None and panel not in PANELS:
+        raise ValueError(f"there is no panel {panel}, but {', '.join(PANELS)}")
     answer = Answer(Trace(path))
     names = [panel] if panel else list(PANELS)
     side = 2 if len(names) > 1 else 1
-    figure = pyplot.figure(figsize=(7.2 * side, 5.4 * side), layout="constrained")
+    figure = pyplot.figure(figsize=(WIDTH * side, 5.4 * side), layout="constrained")
     for part, name in zip(numpy.atleast_1d(figure.subfigures(side, side, hspace=0.06, wspace=0.04)).flat, names):
         PANELS[name](part, answer)
     lines = [answer.verdict[0], f"{answer.subject_role()}: {answer.subject_name()}"]
-    title = "\n".join(part for line in lines for part in textwrap.wrap(line, WIDTH * side // 2))
+    title = "\n".join(part for line in lines for part in textwrap.wrap(line, LETTERS * side))
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="FILE.h5", help="NAME.capacity.h5 of slimsim capacity")
-    parser.add_argument("--panel", choices=PANELS, help="draw only this panel (default: all)")
-    add_output(parser)
-    arguments = parser.parse_args()
-    draw([arguments.source], arguments.output, lambda: make_figure(arguments.source, arguments.panel))
-
-
-if __name__ == "__main__":
-    exit_with(main)
