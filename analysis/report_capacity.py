@@ -2,9 +2,9 @@
 """This module reads what the report of an answer of `slimsim capacity` shows: texts and numbers for report_capacity.js."""
 import re
 
-from capacity import COST_NAMES, Answer, amount
 from common import TOP, numpy, text_of
 from report_sweep import plain
+from slimsim.plot.tradeoff import COST_NAMES, Answer, amount
 
 BINS = 40
 INDENT = 2  # of YAML

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
-import explain
-import lengths
 from common import GIB, numpy, slimsim, text_of
+from slimsim.plot import histogram as lengths
+from slimsim.plot import waterfall as explain
 
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",

@@ -79,7 +79,7 @@ def errors(program, folder):
     """The strips of measured training runs: rows, mean absolute error, bias and worst, as README.md's table has them."""
     slimsim(program, folder, "validate")
     for row in (*withheld(), *(strip.statistics() for strip in strips.read(folder / "results/validation.h5"))):
-        yield " | ".join((row.name, *strips.texts_of(row)))
+        yield " | ".join(filter(None, (row.name, *strips.texts_of(row))))
 
 
 def buy(program, folder):

@@ -273,7 +273,8 @@ def make_panels(systems: list[System], look: Look) -> tuple[Figure, list[tuple[A
     height = top + bottom + sum(title + count * lane + gap + memory_height for count in stages)
     figure = pyplot.figure(figsize=(look.width, height))
     width = (look.width - left - right) / look.width
-    panels, below = [], height - top
+    panels: list[tuple[Axes, Axes | None]] = []
+    below = height - top
     for count in stages:
         lanes_at = below - title - count * lane
         below = lanes_at - gap - memory_height
@@ -296,12 +297,12 @@ def make_figure(trace: Trace, systems: list[System], look: Look) -> Figure:
         Gantt(lanes, trace, system, colours, look).draw(end_s)
         lanes.set_title(system.label, loc="left", fontsize=9, fontweight="bold")
         lanes.set_title(system_title(system, systems[0], look.width < 10), loc="right", fontsize=7.5)
-        if look.memory:
+        if memory:
             draw_memory(memory, system)
-        for panel in filter(None, (lanes, memory)):
+        for panel in (lanes, *([memory] if memory else [])):
             panel.tick_params(labelsize=7)
             panel.axvline(system.iteration["time_s"], color="black", linewidth=0.8, linestyle=":")
-    last = next(panel for panel in (memory, lanes) if panel is not None)
+    last = memory or lanes
     last.tick_params(labelbottom=True)
     last.set_xlim(0, end_s * 1.005)
     last.set_xlabel("seconds since the iteration's start", fontsize=8)

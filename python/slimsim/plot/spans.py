@@ -59,7 +59,7 @@ def fractions_of(row: Any) -> dict[int, float]:
 
 def fractions_of_spans(spans: dict[Rank, list[Span]]) -> dict[int, float]:
     """The same by the spans of all ranks."""
-    sums: collections.Counter[int] = collections.Counter()
+    sums: dict[int, float] = collections.defaultdict(float)
     for rank, of_rank in spans.items():
         for span in of_rank:
             sums[COMPUTE if span.what == OPTIMIZER else span.what] += rank.gpus * (span.finish_s - span.start_s)
@@ -86,7 +86,7 @@ class Walk:
         # sends of a re-sharding may stand for fewer GPUs than their rank
         gpus = numpy.zeros(len(found), dtype=int)
         numpy.maximum.at(gpus, self.rank_of, tasks["gpus"])
-        self.ranks = [Rank(*map(int, found[i]), int(gpus[i])) for i in range(len(first))]
+        self.ranks = [Rank._make((*(int(place) for place in found[i]), int(gpus[i]))) for i in range(len(first))]
         self.close, self.send = self.ring_ends(edges)
         self.joined_s = self.joins(edges)
 
@@ -94,7 +94,7 @@ class Walk:
         """(SYNC, SEND) of all rings: the tasks that close them, and those of the ranks that wait in them."""
         syncs = numpy.flatnonzero(self.tasks["kind"] == self.kind["sync"])
         close, send = edges["to_task"], edges["from_task"]
-        before = numpy.concatenate(([-1], syncs))[numpy.searchsorted(syncs, close)]
+        before = numpy.append(numpy.array([-1]), syncs)[numpy.searchsorted(syncs, close)]
         purpose = self.tasks["purpose"][close]
         ring = ((self.tasks["kind"][close] == self.kind["sync"]) & (self.tasks["kind"][send] == self.kind["send"]) &
                 (purpose == self.tasks["purpose"][send]) & (send > before) &

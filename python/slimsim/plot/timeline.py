@@ -109,7 +109,7 @@ class Panel:
         lanes = max(len({rank[:3] for rank in ranks}) for of_phase in rows for ranks in of_phase)
         median_s = float(numpy.median(passes)) if passes else 0.0
         thin = lanes > 1 or median_s < THIN * point_s
-        return max(COLUMN * point_s, PASSES_OF_COLUMN * median_s / lanes**0.5 if thin else 0)
+        return float(max(COLUMN * point_s, PASSES_OF_COLUMN * median_s / lanes**0.5 if thin else 0))
 
     def rows_of(self, phase: int) -> list[list[spans.Rank]]:
         """Ranks of one row each: a stage of a replica, or whole replicas, so that a row has its height."""
@@ -160,10 +160,11 @@ class Panel:
     def label_rows(self, rows: list[list[spans.Rank]]) -> None:
         """Every row of the first phase, or so many that the texts do not touch."""
         ends = numpy.cumsum([0, *(sum(rank.gpus for rank in ranks) for ranks in rows)])
-        step, places, names = 10 * self.gpus_per_point, [], []
+        places: list[float] = []
+        names: list[str] = []
         replicas = len({rank.pipeline for ranks in rows for rank in ranks})
         for ranks, middle in zip(rows, (ends[1:] + ends[:-1]) / 2):
-            if not places or middle - places[-1] >= step:
+            if not places or middle - places[-1] >= 10 * self.gpus_per_point:
                 places.append(middle)
                 names.append(row_name(ranks, replicas))
         self.axes.set_yticks(places, names)
@@ -230,7 +231,7 @@ def make_figure(trace: Trace) -> Figure:
     figure = pyplot.figure(figsize=(WIDTH, total))
     end_s = max(float(system.iteration["time_s"]) for system in systems)
     layers: set[tuple[int, int, int]] = set()
-    axes = None
+    axes: Any = None
     for number, system in enumerate(systems):
         at = total - top - (number + 1) * (panel + gap)
         axes = figure.add_axes((left / WIDTH, at / total, (WIDTH - left - right) / WIDTH, panel / total), sharex=axes)

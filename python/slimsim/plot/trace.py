@@ -21,14 +21,22 @@ Rows = Any  # an array of records: numpy's types do not know their columns
 def value_of(key: str, scenario: str) -> str:
     """What a key of a resolved scenario says, as text. A platform of keys is called as the program calls it."""
     if key == "platform":
-        keys = dict(re.findall(r'^  (\w+): "?([^"\n]*)', re.search(r"^platform:\n((?:  .*\n)+)", scenario, re.MULTILINE)[1],
-                               re.MULTILINE))
+        block = found(r"^platform:\n((?:  .*\n)+)", scenario)
+        keys: dict[str, str] = dict(re.findall(r'^  (\w+): "?([^"\n]*)', block, re.MULTILINE))
         if "nodes" in keys:
             name = pathlib.Path(keys["name"]).name.removesuffix(".yaml") + "-" if keys.get("name") else ""
             free = "-free" if keys["contention"] == "false" else ""
             return f"{name}{keys['nodes']}x{keys['gpus_per_node']}{free}"
         return keys["name"]
-    return re.search(rf'^ *{key}: "?([^"\n]*)', scenario, re.MULTILINE)[1]
+    return found(rf'^ *{key}: "?([^"\n]*)', scenario)
+
+
+def found(pattern: str, scenario: str) -> str:
+    """The first group of a pattern in a resolved scenario. ValueError: it has none"""
+    match = re.search(pattern, scenario, re.MULTILINE)
+    if not match:
+        raise ValueError(f"its scenario has no {pattern}")
+    return match[1]
 
 
 def point_of(path: str | os.PathLike[str]) -> tuple[str | os.PathLike[str], int | None]:
@@ -84,8 +92,8 @@ class Trace:
         """What a key of the scenario says, as text; of a sweep None, where it says other things at other points."""
         if "scenarios" not in self.file:
             return self.text(key)
-        found = {value_of(key, text_of(row)) for row in self.file["scenarios"]["scenario"]}
-        return found.pop() if len(found) == 1 else None
+        values = {value_of(key, text_of(row)) for row in self.file["scenarios"]["scenario"]}
+        return values.pop() if len(values) == 1 else None
 
     def batch(self, documents: int | str) -> str | None:
         """'512 documents', or of data.global_batch_tokens '16Mi tokens of whole sequences'."""

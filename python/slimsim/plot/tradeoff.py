@@ -105,7 +105,7 @@ class Answer:
     def fastest_of_sizes(self, offer: int) -> list[Any]:
         """The fastest candidate of each size of an offer, by nodes."""
         rows = self.fitting[self.fitting["offer"] == offer]
-        return [min(rows[rows["nodes"] == nodes], key=lambda row: row["days"]) for nodes in numpy.unique(rows["nodes"])]
+        return [min(rows[rows["nodes"] == nodes], key=lambda row: float(row["days"])) for nodes in numpy.unique(rows["nodes"])]
 
     def change_shares(self) -> list[tuple[str, float]]:
         """[(name, days of the change / days - 1; NaN: it does not fit)], the largest effect first."""
@@ -180,8 +180,9 @@ def draw_days(figure: Figure, answer: Answer) -> None:
     axes.plot(row[cost], row["days"], label=f"{answer.subject_role()}: {answer.subject_name()}", **RING)
     log_axis(axes.yaxis, axes.set_yscale, answer.fitting["days"], answer.limit("days"))
     log_axis(axes.xaxis, axes.set_xscale, answer.fitting[cost], answer.budget)
-    if answer.limit("days"):
-        limit_line(axes, answer.limit("days"), f"deadline: {answer.limit('days'):g} days", True)
+    deadline = answer.limit("days")
+    if deadline:
+        limit_line(axes, deadline, f"deadline: {deadline:g} days", True)
     if answer.budget:
         limit_line(axes, answer.budget, f"budget: ${amount(answer.budget)}", False)
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: amount(value)))
@@ -264,7 +265,7 @@ def draw_date(figure: Figure, answer: Answer) -> None:
         axes.plot([value, value], [0, top], color=BLACK, linewidth=1, linestyle="-" if share == 50 else "--")
         axes.annotate(f"p{share}\n{value:.1f}", (value, top), xytext=(0, 2), textcoords="offset points", ha=sides[share],
                       fontsize=8)
-    if near:
+    if deadline and near:
         limit_line(axes, deadline, f"deadline: {deadline:g} days", False)
     elif deadline:
         later = deadline > high
