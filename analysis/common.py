@@ -79,6 +79,15 @@ def add_output(parser):
                         help="pictures: .png, .svg, .pdf (default: a .png beside the input)")
 
 
+def draw_one(description, metavar, read, make, suffix=".png"):
+    """The whole of a script that draws one file: read says in its help what it is, make() draws its path."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar=metavar, help=read)
+    add_output(parser)
+    arguments = parser.parse_args()
+    draw([arguments.source], arguments.output, lambda: make(arguments.source), suffix)
+
+
 def reason(error):
     """What is wrong, without the name of the file, which stands before it. Only damage has an error of another kind."""
     text = " ".join(str(getattr(error, "strerror", None) or error).split())

@@ -7,20 +7,9 @@ which another system wins, and names it.
     slimsim sensitivity SCENARIO.yaml
     sensitivity.py results/NAME.sensitivity.csv --output tornado.png tornado.svg
 """
-import argparse
-
-from common import add_output, draw
+from common import draw_one
 from output import exit_with
 from slimsim import plot
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", metavar="FILE.csv", help="NAME.sensitivity.csv of slimsim sensitivity")
-    add_output(parser)
-    arguments = parser.parse_args()
-    draw([arguments.source], arguments.output, lambda: plot.sensitivity(arguments.source))
-
-
 if __name__ == "__main__":
-    exit_with(main)
+    exit_with(lambda: draw_one(__doc__, "FILE.csv", "NAME.sensitivity.csv of slimsim sensitivity", plot.sensitivity))

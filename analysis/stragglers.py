@@ -7,20 +7,9 @@ slow. Of the GPU, dashed: all wait for it all the time; dotted: nobody does, its
 
     stragglers.py results/stragglers.csv --output results/stragglers.png
 """
-import argparse
-
-from common import add_output, draw
+from common import draw_one
 from output import exit_with
 from slimsim import plot
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("csv")
-    add_output(parser)
-    arguments = parser.parse_args()
-    draw([arguments.csv], arguments.output, lambda: plot.stragglers(arguments.csv))
-
-
 if __name__ == "__main__":
-    exit_with(main)
+    exit_with(lambda: draw_one(__doc__, "FILE.csv", "NAME.csv of a sweep of scenarios/stragglers.yaml", plot.stragglers))

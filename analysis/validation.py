@@ -7,20 +7,9 @@ The worst run of a strip has its model's name beside it. The script reads the HD
 
     validation.py results/validation.h5 --output results/validation.png results/validation.svg
 """
-import argparse
-
-from common import add_output, draw
+from common import draw_one
 from output import exit_with
 from slimsim import plot
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("validation", help="validation.h5 of slimsim validate")
-    add_output(parser)
-    arguments = parser.parse_args()
-    draw([arguments.validation], arguments.output, lambda: plot.errors(arguments.validation))
-
-
 if __name__ == "__main__":
-    exit_with(main)
+    exit_with(lambda: draw_one(__doc__, "FILE.h5", "validation.h5 of slimsim validate", plot.errors))

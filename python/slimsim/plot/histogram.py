@@ -112,7 +112,7 @@ def make_figure(sources: list[Source]) -> Figure:
         raise ValueError(f"from 1 to {len(COLOURS)} traces fit one picture, not {len(sources)}")
     height = 3.6 + 2.6 * len(sources)
     figure = pyplot.figure(figsize=(WIDTH, height), layout="constrained")
-    figure.set_constrained_layout_pads(w_pad=0.1, h_pad=0.1)
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     grid = figure.add_gridspec(1 + len(sources), 2, height_ratios=[3.2] + [2.6] * len(sources))
     draw_histogram(figure.add_subplot(grid[0, 0]), sources)
     cumulative = figure.add_subplot(grid[0, 1])

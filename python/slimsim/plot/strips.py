@@ -87,7 +87,7 @@ def key_of(row: Any, names: dict[str, list[str]]) -> tuple[int, str, bool]:
         letters = re.match(r"\D*", names["rows"][row["row"]])
         return 2, letters[0] if letters else "", True
     if row["experts"]:
-        return 1, f"mixtures of experts, {group} (any trust)", True
+        return 1, f"mixtures of experts, {group} *", True
     return 1, "public runs elsewhere", False
 
 
@@ -96,7 +96,7 @@ def name_of(strip: Strip, names: dict[str, list[str]]) -> str:
     source = names["sources"][numpy.bincount(strip.rows["source"]).argmax()].rpartition("/")[2]
     least, most = strip.rows["gpus"].min(), strip.rows["gpus"].max()
     device = names["devices"][strip.rows["device"][0]]
-    return f"{VARYING}: {re.split('[@#]', source)[0]}, {least}{f' to {most}' if most > least else ''} {device} (any trust)"
+    return f"{VARYING}: {re.split('[@#]', source)[0]}, {least}{f' to {most}' if most > least else ''} {device} *"
 
 
 def draw_strip(axes: Axes, number: int, strip: Strip) -> None:
@@ -156,8 +156,8 @@ def make_figure(path: str, withheld: tuple[Withheld, ...] = ()) -> Figure:
     handles = [Patch(facecolor="#E8E8E8", label="within 10%"), line_handle("run of trust A or A-", linestyle="none", marker="o", color=BLUE, markersize=5),
                line_handle("bias: mean error", linestyle="none", marker="D", color=ORANGE, markeredgecolor=BLACK, markersize=6)]
     if any((strip.rows["full_plan"] == 0).any() for strip in strips):
-        counts = "only for any trust" if any(strip.any_trust for strip in strips) else "nowhere"
-        handles.append(line_handle(f"trust B: known in part, counts {counts}", linestyle="none", marker="o", markerfacecolor="none",
+        counts = "only counts at *" if any(strip.any_trust for strip in strips) else "does not count"
+        handles.append(line_handle(f"trust B, known in part: {counts}", linestyle="none", marker="o", markerfacecolor="none",
                                    color=GREY, markersize=5))
     figure.legend(handles=handles, loc="lower center", ncol=4, frameon=False, columnspacing=1.2, handletextpad=0.4)
     count = sum(int(strip.counts.sum()) for strip in strips)
