@@ -35,7 +35,7 @@ LAYERS = [(COMPUTE, 0, 0), (COMPUTE, 0, 1), (COMPUTE, 1, 0), (COMPUTE, 1, 1),
           *((what, 0, 0) for what in (OPTIMIZER, TENSOR, SHARD, EXPERT, RING, RESHARD, SYNC, REPLICAS, PIPELINE))]
 COLUMN = 0.25  # points, the narrowest column
 ROW = 9.0  # points, the lowest row
-THIN = 1.5  # points, the median pass of a system whose columns hold many
+THIN = 1.6  # points, the median pass of a system whose columns hold many
 PASSES_OF_COLUMN = 8  # of each lane in such a column, fewer with many lanes
 
 
@@ -99,17 +99,18 @@ class Panel:
                 top += gpus
         self.axes.set_ylim(self.gpus, 0)
         self.label_rows(rows[0])
-        self.axes.tick_params(length=0, labelsize=8, labelbottom=False)
+        self.axes.tick_params(length=0, labelsize=7.5, labelbottom=False)
         self.axes.set_frame_on(False)
         return found
 
     def column_s(self, rows: list[list[list[spans.Rank]]], point_s: float) -> float:
-        """The width of a column. It holds many passes if these are thin, or if a row holds several lanes."""
+        """The width of a column. It holds many passes if these are thin."""
         passes = [span.finish_s - span.start_s for of_rank in self.system.spans.values() for span in of_rank if span.what == COMPUTE]
         lanes = max(len({rank[:3] for rank in ranks}) for of_phase in rows for ranks in of_phase)
         median_s = float(numpy.median(passes)) if passes else 0.0
-        thin = lanes > 1 or median_s < THIN * point_s
-        return float(max(COLUMN * point_s, PASSES_OF_COLUMN * median_s / lanes**0.5 if thin else 0))
+        if median_s >= THIN * point_s:
+            return COLUMN * point_s
+        return float(max(COLUMN * point_s, PASSES_OF_COLUMN * median_s / lanes**0.5))
 
     def rows_of(self, phase: int) -> list[list[spans.Rank]]:
         """Ranks of one row each: a stage of a replica, or whole replicas, so that a row has its height."""
@@ -226,7 +227,7 @@ def make_figure(trace: Trace) -> Figure:
     of_trace = [read_system(trace, number, iteration) for number in range(len(trace.labels))]
     base, systems = of_trace[0], ranked(of_trace)
     long, half = long_samples(trace, iteration)
-    panel, left, right, top, bottom, gap = 1.35, 0.95, 2.2, 0.42, 0.95, 0.34
+    panel, left, right, top, bottom, gap = 1.35, 1.12, 2.2, 0.42, 0.95, 0.34
     total = top + bottom + len(systems) * (panel + gap)
     figure = pyplot.figure(figsize=(WIDTH, total))
     end_s = max(float(system.iteration["time_s"]) for system in systems)
