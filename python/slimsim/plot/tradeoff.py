@@ -77,6 +77,10 @@ class Answer:
             raise ValueError("no size of any offer trains, so there is nothing to draw")
         return self.fitting[numpy.argmax(self.fitting["chosen"]) if self.chosen else numpy.argmin(self.fitting["days"])]
 
+    def is_subject(self, row: Any) -> bool:
+        """Whether a candidate is the subject."""
+        return all(row[key] == self.subject[key] for key in ("offer", "nodes", "system"))
+
     def subject_name(self) -> str:
         """The cluster and the system of the subject."""
         row = self.subject
