@@ -17,11 +17,11 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 sys.path.insert(0, str(TOP / "analysis"))
-from common import COLOURS, Patch, ki, pictures, pyplot, style
+from common import COLOURS, Patch, ki, legend_outside, pictures, pyplot, style
 from output import Refused, exit_with, write
 from slimsim import plot
 from slimsim.plot import strips
-from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, ORANGE, PURPLE, SKY, VERMILLION
+from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
 
 GEMMS = ("sequential", "multi-stream", "grouped")
 EXPERTS = {"qwen3-30b-a3b": (8, 2), "deepseek-v3": (32, 1)}  # GPUs that share experts, tokens of a GPU for one of an expert
@@ -92,14 +92,6 @@ def buy(program, folder):
             yield f"{row['nodes']} nodes of {row['offer']}: {float(row['days']):.2f} days, ${float(row['usd']):.0f}"
 
 
-def legend_below(figure, names, colours, columns):
-    """A legend below the panels and their labels (constrained layout)."""
-    share = (0.15 + 0.21 * -(-len(names) // columns)) / figure.get_figheight()
-    figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
-    figure.legend(handles=[Patch(facecolor=colour, label=name) for name, colour in zip(names, colours)], loc="lower center", ncol=columns,
-                  frameon=False)
-
-
 def gemm_rates(program, folder):
     """{(model, way): TFLOP/s of the experts' up GEMM, forward, by TOKENS}"""
     rates = {}
@@ -126,8 +118,8 @@ def draw_gemms(program, folder):
     rates = gemm_rates(program, folder)
     figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained", sharey=True)
     for axes, (model, (ep, _)) in zip(panels, EXPERTS.items()):
-        for way, colour, mark in zip(GEMMS, COLOURS, "os^"):
-            axes.plot(TOKENS, rates[model, way], color=colour, marker=mark, markersize=5)
+        for way, colour, mark in zip(GEMMS, COLOURS, MARKS):
+            axes.plot(TOKENS, rates[model, way], color=colour, marker=mark, markersize=5, label=way)
         axes.set_title(f"{model}, {ep} GPUs share", loc="left", fontsize=11)
         axes.set_xscale("log", base=2)
         axes.set_xticks(TOKENS[::2], [ki(size) for size in TOKENS[::2]])
@@ -135,7 +127,7 @@ def draw_gemms(program, folder):
         style(axes, "both")
     panels[0].set_ylabel("TFLOP/s")
     panels[0].set_ylim(0)
-    legend_below(figure, GEMMS, COLOURS, 3)
+    legend_outside(figure, panels[0].lines, 3)
     return figure
 
 
@@ -171,7 +163,7 @@ def draw_micro(program, folder):
         style(axes)
     panels[0].set_ylabel("% of the GPUs' peak")
     panels[len(names) // 2].set_xlabel("tokens of a micro-batch")
-    legend_below(figure, (*PARTS, "the rest"), PART_COLOURS, 2)
+    legend_outside(figure, [Patch(facecolor=colour, label=name) for name, colour in zip((*PARTS, "the rest"), PART_COLOURS)], 2)
     return figure
 
 
@@ -198,7 +190,7 @@ def draw_systems(program, folder):
     systems = list(dict.fromkeys(system for _, system in table))[1:]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     axes.axvline(1, color="#222222", linewidth=1)
-    for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, "osD^")):
+    for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, MARKS)):
         for y, system in enumerate(systems):
             speed_up, interval = interval_of(table[case, system])
             place = y + (i - 1.5) * 0.19
@@ -209,7 +201,7 @@ def draw_systems(program, folder):
     axes.set_ylim(len(systems) - 0.5, -0.5)
     axes.set_xlabel("speed-up over best-fit, with its 95% interval")
     style(axes, "x")
-    legend_below(figure, CASES, COLOURS, 2)
+    legend_outside(figure, [line_handle(case, color=colour, marker=mark) for case, colour, mark in zip(CASES, COLOURS, MARKS)], 2)
     return figure
 
 

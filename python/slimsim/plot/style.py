@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 import matplotlib
 import numpy
-from matplotlib import pyplot, ticker
+from matplotlib import font_manager, pyplot, ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -78,7 +78,8 @@ def tokens_axis(axes: Axes, label: str) -> None:
 def legend_outside(figure: Figure, handles: Sequence[Any], columns: int, top: bool = False, title: str | None = None) -> None:
     """A legend of the whole figure above or below its panels (constrained layout)."""
     lines = -(-len(handles) // columns) + (title is not None)
-    share = (0.1 + 0.17 * lines) / figure.get_figheight()
+    points = font_manager.FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+    share = (0.1 + 1.55 * points / 72 * lines) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, 0 if top else share, 1, 1 - share))
     figure.legend(handles=handles, loc=f"{'upper' if top else 'lower'} center", ncol=columns, frameon=False, title=title)
 
