@@ -2,8 +2,8 @@
 """Figures of the paper that show who computes what when: analysis/paper.py draws them."""
 import re
 
-import pipelines as close_up
 from common import GIB, PASSES, TOP, numpy, pyplot, slimsim, unit_key
+from slimsim.plot import closeup as close_up
 
 WIDTH = 7.16  # of a page with two columns [inches]
 RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),

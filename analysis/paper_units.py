@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures of the paper about lengths and what units hold: analysis/paper.py draws them."""
-import lengths
 from common import COLOURS, PASSES, ki, numpy, pyplot, shade, style, unit_key
 from paper_schedules import WIDTH
+from slimsim.plot import histogram as lengths
 
 DATA_SETS = {"github": "GitHub", "commoncrawl": "Common Crawl", "wikipedia-quantiles": "Wikipedia"}
 # Paul Tol's "muted" scheme, a colour for each of nine samples.

@@ -2,10 +2,10 @@
 """This module reads what the report of an answer of `slimsim capacity` shows: texts and numbers for report_capacity.js."""
 import re
 
-from capacity import COST_NAMES, Answer, amount
 from common import TOP, numpy, text_of
 from report_run import BESIDE
 from report_sweep import plain
+from slimsim.plot.tradeoff import COST_NAMES, Answer, amount
 
 BINS = 40
 INDENT = 2  # of YAML

@@ -7,9 +7,9 @@ between them, so each needs only its end.
 import base64
 import collections
 
-import timeline
 from common import matplotlib, numpy
-from spans import COMPUTE, OPTIMIZER
+from slimsim.plot import timeline
+from slimsim.plot.spans import COMPUTE, OPTIMIZER
 
 # The spans of all systems may take so much of a page; over that a lane stands for all ranks of its stage.
 SPAN_BYTES = 2_400_000
@@ -86,7 +86,7 @@ def units_of(trace, number, iteration):
 
 
 def looks():
-    """The colours and names of what a GPU does, as in timeline.py."""
+    """The colours and names of what a GPU does, as in the timeline."""
     colours = [[name, matplotlib.colors.to_hex(colour)] for _, (colour, name) in sorted(timeline.LOOKS.items())]
     return {"what": colours, "passes": timeline.PASS_COLOURS, "compute": COMPUTE, "optimizer": OPTIMIZER}
 

@@ -2,9 +2,9 @@
 """This module reads what the report of a run shows, but for the lanes: texts and numbers for report.js."""
 import re
 
-import explain
-import lengths
 from common import GIB, numpy, slimsim, text_of
+from slimsim.plot import histogram as lengths
+from slimsim.plot import waterfall as explain
 
 MEMORY_CLASSES = {"states": "weights, gradients, optimizer", "activations": "activations", "kv": "keys, values",
                   "kv_gradients": "gradients of keys, values", "workspace": "workspace", "communication": "communication",

@@ -12,8 +12,10 @@ from program import QUESTION, SCRATCH, fresh, rows, run, write
 SCRIPT = SOURCE / "analysis" / "capacity.py"
 sys.path.insert(0, str(SCRIPT.parent))
 
-import capacity  # noqa: E402  after the path
-from common import Trace, h5py, matplotlib, numpy  # noqa: E402
+from common import h5py, matplotlib, numpy  # noqa: E402  after the path
+from slimsim.plot import tradeoff as capacity  # noqa: E402
+from slimsim.plot.style import MARKS  # noqa: E402
+from slimsim.plot.trace import Trace  # noqa: E402
 
 PRICES = ("price: {usd_per_gpu_hour: 2, pue: 1.2}\n", "price: {usd_per_gpu_hour: 5}, ")
 
@@ -70,11 +72,12 @@ class CapacityFigure(unittest.TestCase):
     def test_days__have_all_candidates_limits_and_the_answer(self):
         found = texts("days", self.path)
         self.assertIn(f"answer: {self.name}", found)
-        self.assertIn(f"{self.chosen['nodes']} nodes", found)
+        self.assertIn(f"{self.chosen['nodes']} {self.chosen['offer']} nodes", found)
+        self.assertIn("front", found)
         self.assertIn("deadline:\n2 days", found)
         self.assertTrue({"cost [$]", "days", "first", "second", "best-fit", "slimpack"} <= set(found), found)
         lines = capacity.make_figure(self.path, "days").axes[0].lines
-        drawn = sorted((x, y) for line in lines if line.get_markersize() == 6 and line.get_marker() in tuple(capacity.MARKS)
+        drawn = sorted((x, y) for line in lines if line.get_markersize() == 6 and line.get_marker() in tuple(MARKS)
                        for x, y in zip(line.get_xdata(), line.get_ydata()))
         self.assertEqual(drawn, sorted((float(row["usd"]), float(row["days"])) for row in self.table))
 

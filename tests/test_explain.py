@@ -14,7 +14,8 @@ from cli_case import SOURCE
 from program import PROGRAM, SCRATCH, SMALL, fresh, point_of, run, write
 
 sys.path.insert(0, str(SOURCE / "analysis"))
-import explain as figures  # noqa: E402  after the path
+import common  # noqa: E402,F401  after the path: it knows where the package is
+from slimsim.plot import waterfall as figures  # noqa: E402
 
 PLANS = {  # of systems that do not take {tp: 2, pp: 2, recompute: norm+activation}
     "best-fit": "{tp: 2, pp: 2, cp: 2, recompute: full}",

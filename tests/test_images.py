@@ -19,6 +19,15 @@ class Images(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertMultiLineEqual((IMAGES / "numbers.txt").read_text(), done.stdout)
 
+    def test_errors__are_those_of_the_table_beside_them(self):
+        """README.md has the numbers of each strip of errors.png in one row of its table."""
+        strips = (IMAGES / "numbers.txt").read_text().partition("errors.png\n")[2].partition("buy.png\n")[0].splitlines()
+        page = (IMAGES.parent.parent / "README.md").read_text(encoding="utf-8")
+        table = [list(filter(None, map(str.strip, line.split("|"))))[1:] for line in page.splitlines() if line.startswith("| ")]
+        self.assertGreater(len(strips), 15)
+        for strip in strips:
+            self.assertIn(strip.split(" | ")[1:], table)
+
     def test_images__are_small_and_have_numbers(self):
         """The numbers of papers.png and rivals.png stand in docs/rivals.md."""
         pictures = sorted(IMAGES.glob("*.png"))

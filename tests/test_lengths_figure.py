@@ -16,8 +16,8 @@ SCRATCH = pathlib.Path(os.environ["SLIMSIM_SCRATCH"])
 
 sys.path.insert(0, str(SCRIPT.parent))
 
-import lengths  # noqa: E402  after the path
-from common import Trace  # noqa: E402
+from common import Trace  # noqa: E402  after the path
+from slimsim.plot import histogram as lengths  # noqa: E402
 
 
 def write_trace(name, tokens, complete=1, windows=None):

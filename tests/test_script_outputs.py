@@ -138,7 +138,7 @@ class Files(unittest.TestCase):
         self.assertEqual(self.path.read_text(), "id\n")
 
     def test_no_script__writes_in_another_way(self):
-        scripts = [path for path in [*ANALYSIS.glob("*.py"), SOURCE / "docs/images/draw.py", *SOURCE.glob("python/slimsim/*.py")]
+        scripts = [path for path in [*ANALYSIS.glob("*.py"), SOURCE / "docs/images/draw.py", *SOURCE.glob("python/slimsim/**/*.py")]
                    if path.name != "output.py"]
         self.assertGreater(len(scripts), 30)
         for path in scripts:

@@ -18,9 +18,8 @@ TRACE = SCRATCH.parent / "sample.h5"
 TIMELINE = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "timeline.py"
 sys.path.insert(0, str(TIMELINE.parent))
 
-import spans  # noqa: E402  after the path
-import timeline  # noqa: E402
-from common import Trace, text_of  # noqa: E402
+from common import Trace, text_of  # noqa: E402  after the path
+from slimsim.plot import spans, timeline  # noqa: E402
 
 TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "micro_batches"]
 

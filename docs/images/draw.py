@@ -17,8 +17,11 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 sys.path.insert(0, str(TOP / "analysis"))
-from common import COLOURS, Patch, ki, pictures, pyplot, style
+from common import COLOURS, Patch, ki, legend_outside, pictures, pyplot, style
 from output import Refused, exit_with, write
+from slimsim import plot
+from slimsim.plot import strips
+from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
 
 GEMMS = ("sequential", "multi-stream", "grouped")
 EXPERTS = {"qwen3-30b-a3b": (8, 2), "deepseek-v3": (32, 1)}  # GPUs that share experts, tokens of a GPU for one of an expert
@@ -28,7 +31,8 @@ PARTS = {  # steps of `slimsim explain` by what docs/experts.md calls them; the 
     "MFU": ("mfu",), "GEMMs of experts below peak": ("expert_gemms_below_peak",),
     "other GEMMs, attention below peak": ("gemms_below_peak", "attention_below_peak"), "element-wise kernels": ("other_kernels",),
     "waiting for launches": ("host_launches",), "tokens to experts and back": ("expert_dispatch", "expert_combine")}
-PART_COLOURS = ("#228833", "#4477AA", "#9BB8D6", "#66CCEE", "#CCBB44", "#EE6677", "#CCCCCC")
+PART_COLOURS = (GREEN, BLUE, SKY, PURPLE, ORANGE, VERMILLION, LIGHT_GREY)
+BLIND = "blind test at"  # begins the rows of README.md's table whose runs are withheld
 
 
 def slimsim(program, folder, *arguments):
@@ -59,13 +63,23 @@ def waste(program, folder, trace):
                f"{float(row['peak_bytes']) / 2**30:.1f} GiB")
 
 
+def withheld():
+    """The blind test of README.md's table, whose rows nobody here has: all training runs, then those of each source."""
+    part = False
+    for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines():
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        part = part and name.startswith("of them ")
+        if part or (name.startswith(BLIND) and "training runs" in name):
+            errors = [float(cell.rstrip("%")) / 100 if cell else None for cell in cells[1:]]
+            yield plot.Withheld(name, int(cells[0]), *errors, part=part)
+            part = True
+
+
 def errors(program, folder):
-    """The measured training runs by framework and GPU: the first part of the table that -v prints behind all rows."""
-    table = slimsim(program, folder, "validate", "-v").partition("tokens/s/GPU, by framework and GPU")[2]
-    for line in table.splitlines()[1:]:
-        yield re.sub(r"  +", "  ", line)
-        if line.startswith("all  "):
-            break
+    """The strips of measured training runs: rows, mean absolute error, bias and worst, as README.md's table has them."""
+    slimsim(program, folder, "validate")
+    for row in (*withheld(), *(strip.statistics() for strip in strips.read(folder / "results/validation.h5"))):
+        yield " | ".join(filter(None, (row.name, *strips.texts_of(row))))
 
 
 def buy(program, folder):
@@ -76,14 +90,6 @@ def buy(program, folder):
     for row in rows(folder / "results/buy.capacity.csv"):
         if row["days"]:
             yield f"{row['nodes']} nodes of {row['offer']}: {float(row['days']):.2f} days, ${float(row['usd']):.0f}"
-
-
-def legend_below(figure, names, colours, columns):
-    """A legend below the panels and their labels (constrained layout)."""
-    share = (0.15 + 0.21 * -(-len(names) // columns)) / figure.get_figheight()
-    figure.get_layout_engine().set(rect=(0, share, 1, 1 - share))
-    figure.legend(handles=[Patch(facecolor=colour, label=name) for name, colour in zip(names, colours)], loc="lower center", ncol=columns,
-                  frameon=False)
 
 
 def gemm_rates(program, folder):
@@ -112,8 +118,8 @@ def draw_gemms(program, folder):
     rates = gemm_rates(program, folder)
     figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained", sharey=True)
     for axes, (model, (ep, _)) in zip(panels, EXPERTS.items()):
-        for way, colour, mark in zip(GEMMS, COLOURS, "os^"):
-            axes.plot(TOKENS, rates[model, way], color=colour, marker=mark, markersize=5)
+        for way, colour, mark in zip(GEMMS, COLOURS, MARKS):
+            axes.plot(TOKENS, rates[model, way], color=colour, marker=mark, markersize=5, label=way)
         axes.set_title(f"{model}, {ep} GPUs share", loc="left", fontsize=11)
         axes.set_xscale("log", base=2)
         axes.set_xticks(TOKENS[::2], [ki(size) for size in TOKENS[::2]])
@@ -121,7 +127,7 @@ def draw_gemms(program, folder):
         style(axes, "both")
     panels[0].set_ylabel("TFLOP/s")
     panels[0].set_ylim(0)
-    legend_below(figure, GEMMS, COLOURS, 3)
+    legend_outside(figure, panels[0].lines, 3)
     return figure
 
 
@@ -157,7 +163,7 @@ def draw_micro(program, folder):
         style(axes)
     panels[0].set_ylabel("% of the GPUs' peak")
     panels[len(names) // 2].set_xlabel("tokens of a micro-batch")
-    legend_below(figure, (*PARTS, "the rest"), PART_COLOURS, 2)
+    legend_outside(figure, [Patch(facecolor=colour, label=name) for name, colour in zip((*PARTS, "the rest"), PART_COLOURS)], 2)
     return figure
 
 
@@ -184,7 +190,7 @@ def draw_systems(program, folder):
     systems = list(dict.fromkeys(system for _, system in table))[1:]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     axes.axvline(1, color="#222222", linewidth=1)
-    for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, "osD^")):
+    for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, MARKS)):
         for y, system in enumerate(systems):
             speed_up, interval = interval_of(table[case, system])
             place = y + (i - 1.5) * 0.19
@@ -195,7 +201,7 @@ def draw_systems(program, folder):
     axes.set_ylim(len(systems) - 0.5, -0.5)
     axes.set_xlabel("speed-up over best-fit, with its 95% interval")
     style(axes, "x")
-    legend_below(figure, CASES, COLOURS, 2)
+    legend_outside(figure, [line_handle(case, color=colour, marker=mark) for case, colour, mark in zip(CASES, COLOURS, MARKS)], 2)
     return figure
 
 
@@ -211,12 +217,11 @@ def numbers(program, folder, trace):
 
 def draw(program, folder):
     results = folder / "results"
-    for script, *arguments, name in (("timeline.py", results / "quickstart.h5", "waste.png"),
-                                     ("validation.py", results / "validation.h5", "errors.png"),
-                                     ("capacity.py", results / "buy.capacity.h5", "--panel", "days", "buy.png")):
-        call([sys.executable, TOP / "analysis" / script, *arguments, "--output", HERE / name])
-    for name, (_, make) in FIGURES.items():
-        write(*pictures(make(program, folder), [HERE / name]))
+    for name, figure in (("waste.png", plot.waste(results / "quickstart.h5")),
+                         ("errors.png", plot.errors(results / "validation.h5", withheld())),
+                         ("buy.png", plot.capacity(results / "buy.capacity.h5", "days")),
+                         *((name, make(program, folder)) for name, (_, make) in FIGURES.items())):
+        write(*pictures(figure, [HERE / name]))
 
 
 def main():

@@ -4,30 +4,61 @@
 A stage is a lane, whose forward and backward passes have the colour of their longest sample. Idle time is the lane's
 background, and the memory of the stages is below.
 """
-import collections
+from __future__ import annotations
 
-from common import COLOURS, GIB, LIMIT_COLOUR, Patch, numpy, pyplot, shade, style, unit_key
+import collections
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from slimsim.plot.style import COLOURS, GIB, GREY, LIMIT_COLOUR, drawn, line_handle, shade, style
+from slimsim.plot.trace import Key, Rows, Trace, unit_key
 
 # The longest samples get a colour each.
-SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], COLOURS[6]
-IDLE_COLOUR = "#F5E6CC"
-OPTIMIZER_COLOUR = "#3B3B3B"
-TRANSFER_COLOUR = "#7A5195"
+SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], GREY
+IDLE_COLOUR = "#F1EBDD"
+OPTIMIZER_COLOUR = "#222222"
+TRANSFER_COLOUR = "#7F3C6B"
 INJECTED_COLOUR = LIMIT_COLOUR
 SYNC_PURPOSES = ("reduce-scatter", "all-gather")
 
-# One pair of panels draws this of a trace. tasks, memory: of the leading rank of each stage.
-System = collections.namedtuple("System", "label summary iteration tasks units memory pipelines")
-# How it is drawn. width: of the picture [inches]; samples: passes bear their samples' numbers, not the unit's.
-Look = collections.namedtuple("Look", "width transfers memory samples injected", defaults=(15, False, True, False, False))
+
+class System(NamedTuple):
+    """What one pair of panels draws of a trace."""
+
+    label: str
+    summary: Any  # its row
+    iteration: Any  # its row
+    tasks: Rows  # of the leading rank of each stage
+    units: Rows
+    memory: Rows  # of the leading rank of each stage
+    pipelines: list[tuple[int, int]]  # (phase, pipeline)
 
 
-def pass_colour(colour, backward):
+class Look(NamedTuple):
+    """How it is drawn. width: of the picture [inches]; samples: passes bear their samples' numbers, not the unit's."""
+
+    width: float = 15
+    transfers: bool = False
+    memory: bool = True
+    samples: bool = False
+    injected: bool = False
+
+
+Colours = dict[int, tuple[str, int]]  # {sample: (colour, tokens)}
+
+
+def pass_colour(colour: str, backward: bool) -> tuple[float, ...]:
     """Forward is the light shade of a sample's colour, backward the full one."""
     return shade(colour, "black", 0.08) if backward else shade(colour, "white", 0.50)
 
 
-def read_system(trace, number, iteration, pipeline):
+def read_system(trace: Trace, number: int, iteration: int, pipeline: int) -> System:
     """One system's pipeline of this number in each phase."""
     rows = {name: trace.rows(name, number, iteration) for name in ("tasks", "micro_batches", "memory", "iterations")}
     if not len(rows["tasks"]):
@@ -42,14 +73,14 @@ def read_system(trace, number, iteration, pipeline):
                   rows["micro_batches"], lead["memory"], sorted(chosen))
 
 
-def read_systems(trace, pipelines):
+def read_systems(trace: Trace, pipelines: Iterable[int]) -> list[System]:
     """Pipelines of all systems of a trace, by their numbers."""
     iteration = trace.first_iteration()
     return [read_system(trace, number, iteration, pipeline)
-            for number in range(len(trace.labels)) for pipeline in pipelines]
+            for number in range(len(trace.labels)) for pipeline in list(pipelines)]
 
 
-def choose(trace, tasks, pipeline):
+def choose(trace: Trace, tasks: Rows, pipeline: int) -> set[tuple[int, int]]:
     """(phase, pipeline) of what is drawn."""
     passes = tasks[tasks["kind"] == trace.index("tasks", "kind", "compute")]
     chosen = set()
@@ -61,9 +92,9 @@ def choose(trace, tasks, pipeline):
     return chosen
 
 
-def longest_samples(units):
+def longest_samples(units: Rows) -> dict[Key, tuple[int, int, bool]]:
     """{unit_key: (sample with the most tokens in it, these tokens, whether pipelines share the unit)}."""
-    longest = {}
+    longest: dict[Key, tuple[int, int, bool]] = {}
     for row in units:
         key, tokens = unit_key(row), row["end"] - row["begin"]
         if key not in longest or tokens > longest[key][1]:
@@ -71,9 +102,10 @@ def longest_samples(units):
     return longest
 
 
-def sample_colours(systems):
+def sample_colours(systems: list[System]) -> Colours:
     """{sample: (colour, tokens)} of the longest samples among those that lead a unit; ties by number."""
-    leading, tokens = set(), {}
+    leading: set[int] = set()
+    tokens: dict[int, int] = {}
     for system in systems:
         leading |= {sample for sample, _, _ in longest_samples(system.units).values()}
         for sample, end in zip(system.units["sample"].tolist(), system.units["end"].tolist()):
@@ -82,7 +114,7 @@ def sample_colours(systems):
     return {sample: (colour, tokens[sample]) for sample, colour in zip(longest, SAMPLE_COLOURS)}
 
 
-def runs_of(numbers):
+def runs_of(numbers: Iterable[int]) -> str:
     """[1, 2, 3, 5] -> '1-3,5'"""
     numbers, parts = sorted(numbers), []
     while numbers:
@@ -92,15 +124,15 @@ def runs_of(numbers):
     return ",".join(parts)
 
 
-def unit_texts(units):
+def unit_texts(units: Rows) -> dict[Key, str]:
     """{unit_key: numbers of its samples, from 1, as in the paper}"""
-    samples = collections.defaultdict(set)
+    samples: dict[Key, set[int]] = collections.defaultdict(set)
     for row in units:
         samples[unit_key(row)].add(int(row["sample"]) + 1)
     return {key: runs_of(numbers) for key, numbers in samples.items()}
 
 
-def injected_forwards(passes, backward):
+def injected_forwards(passes: list[tuple[Key, float, float]], backward: int) -> list[tuple[Key, float, float]]:
     """The forward passes, given in order of time, that follow another forward before the last backward starts. On the
     last stage 1F1B alone would run none."""
     return [after for before, after in zip(passes, passes[1:]) if before[0][2] != backward and after[0][2] != backward]
@@ -109,14 +141,14 @@ def injected_forwards(passes, backward):
 class Gantt:
     """Lanes of one system's pipeline."""
 
-    def __init__(self, axes, trace, system, colours, look):
+    def __init__(self, axes: Axes, trace: Trace, system: System, colours: Colours, look: Look) -> None:
         self.axes, self.trace, self.system, self.colours, self.look = axes, trace, system, colours, look
         self.samples = longest_samples(system.units)
         self.texts = unit_texts(system.units) if look.samples else {}
-        self.seconds_per_inch = None
+        self.seconds_per_inch = 0.0
         self.backward = trace.index("tasks", "direction", "backward")
 
-    def draw(self, end_s):
+    def draw(self, end_s: float) -> None:
         self.seconds_per_inch = end_s / (self.axes.figure.get_size_inches()[0] * self.axes.get_position().width)
         stages = int(self.system.tasks["stage"].max()) + 1
         for stage in range(stages):
@@ -126,7 +158,7 @@ class Gantt:
         self.axes.tick_params(length=0, labelbottom=False)
         self.axes.set_frame_on(False)
 
-    def draw_stage(self, stage, last):
+    def draw_stage(self, stage: int, last: bool) -> None:
         tasks = self.system.tasks[self.system.tasks["stage"] == stage]
         self.axes.broken_barh([(0, self.system.iteration["time_s"])], (stage - 0.42, 0.84), facecolors=IDLE_COLOUR)
         if self.look.transfers:
@@ -147,14 +179,14 @@ class Gantt:
                               (stage - 0.36, 0.72), facecolors=OPTIMIZER_COLOUR)
         self.number_units(passes, stage)
 
-    def looks(self, key):
+    def looks(self, key: Key) -> tuple[tuple[float, ...], str]:
         """Face and edge of a pass; gradients of weights are of a backward unit."""
         key = (*key[:2], min(key[2], self.backward), key[3])
         sample, _, shared = self.samples.get(key, (-1, 0, False))
         colour = self.colours.get(sample, (OTHER_COLOUR,))[0]
         return pass_colour(colour, key[2] == self.backward), "black" if shared else "white"
 
-    def number_units(self, passes, stage):
+    def number_units(self, passes: list[tuple[Key, float, float]], stage: int) -> None:
         """Where passes are wide enough."""
         for key, start_s, finish_s in passes:
             text = self.texts.get(key, str(key[3]))
@@ -162,17 +194,17 @@ class Gantt:
                 self.axes.text((start_s + finish_s) / 2, stage, text, ha="center", va="center_baseline", fontsize=6.5,
                                color="black" if key[2] < self.backward else "white")
 
-    def draw_sync(self, tasks, stage):
+    def draw_sync(self, tasks: Rows, stage: int) -> None:
         """Gradients and parameters on the wire after the passes."""
         purposes = [self.trace.index("tasks", "purpose", name) for name in SYNC_PURPOSES]
         self.draw_sends(tasks[numpy.isin(tasks["purpose"], purposes) & (tasks["bytes"] > 0)], stage)
 
-    def draw_sends(self, sends, stage):
+    def draw_sends(self, sends: Rows, stage: int) -> None:
         spans = list(zip(sends["start_s"], sends["finish_s"] - sends["start_s"]))
         self.axes.broken_barh(spans, (stage + 0.36, 0.12), facecolors=TRANSFER_COLOUR)
 
 
-def draw_memory(axes, system):
+def draw_memory(axes: Axes, system: System) -> None:
     """Live bytes of each stage as steps, and what the device may hold."""
     stages = numpy.unique(system.memory["stage"])
     shades = pyplot.get_cmap("viridis")(numpy.linspace(0.0, 0.88, len(stages)))
@@ -194,7 +226,7 @@ def draw_memory(axes, system):
     style(axes)
 
 
-def system_title(system, first, short):
+def system_title(system: System, first: System, short: bool) -> str:
     """One line of real numbers of this iteration."""
     summary, iteration = system.summary, system.iteration
     layout = " ".join(f"{name.upper()}{summary[name]}" for name in ("tp", "pp", "cp", "dp"))
@@ -209,7 +241,7 @@ def system_title(system, first, short):
     return "   ·   ".join(parts)
 
 
-def legend_handles(systems, colours, look):
+def legend_handles(systems: list[System], colours: Colours, look: Look) -> list[Any]:
     """Of what is drawn."""
     leading = {sample for system in systems for sample, _, _ in longest_samples(system.units).values()}
     handles = []
@@ -222,8 +254,7 @@ def legend_handles(systems, colours, look):
     handles.append(Patch(facecolor=IDLE_COLOUR, label="idle (bubble)"))
     handles.append(Patch(facecolor=OPTIMIZER_COLOUR, label="optimizer"))
     if look.transfers or any(system.summary["dp"] * system.summary["cp"] > 1 for system in systems):
-        handles.append(pyplot.Line2D([], [], color=TRANSFER_COLOUR, linewidth=2.5,
-                                     label="transfers" if look.transfers else "gradients, parameters"))
+        handles.append(line_handle("transfers" if look.transfers else "gradients, parameters", color=TRANSFER_COLOUR, linewidth=2.5))
     most_shared = max(system.units["context"][system.units["group"] >= 0].max(initial=0) for system in systems)
     if most_shared:
         handles.append(Patch(facecolor="white", edgecolor="black", label=f"shared by pipelines (CP = {most_shared})"))
@@ -232,7 +263,7 @@ def legend_handles(systems, colours, look):
     return handles
 
 
-def make_panels(systems, look):
+def make_panels(systems: list[System], look: Look) -> tuple[Figure, list[tuple[Axes, Axes | None]]]:
     """Axes of lanes and of memory (or None) per system, placed in inches from the top, on one time axis."""
     stages = [int(system.tasks["stage"].max()) + 1 for system in systems]
     top, bottom, lane = 0.3, 1.4 if look.width > 10 else 1.2, 0.36 if look.width > 10 else 0.26
@@ -242,7 +273,8 @@ def make_panels(systems, look):
     height = top + bottom + sum(title + count * lane + gap + memory_height for count in stages)
     figure = pyplot.figure(figsize=(look.width, height))
     width = (look.width - left - right) / look.width
-    panels, below = [], height - top
+    panels: list[tuple[Axes, Axes | None]] = []
+    below = height - top
     for count in stages:
         lanes_at = below - title - count * lane
         below = lanes_at - gap - memory_height
@@ -255,7 +287,8 @@ def make_panels(systems, look):
     return figure, panels
 
 
-def make_figure(trace, systems, look):
+@drawn
+def make_figure(trace: Trace, systems: list[System], look: Look) -> Figure:
     """A lane panel and a memory panel per system."""
     figure, panels = make_panels(systems, look)
     end_s = max(system.iteration["time_s"] for system in systems)
@@ -264,12 +297,12 @@ def make_figure(trace, systems, look):
         Gantt(lanes, trace, system, colours, look).draw(end_s)
         lanes.set_title(system.label, loc="left", fontsize=9, fontweight="bold")
         lanes.set_title(system_title(system, systems[0], look.width < 10), loc="right", fontsize=7.5)
-        if look.memory:
+        if memory:
             draw_memory(memory, system)
-        for panel in filter(None, (lanes, memory)):
+        for panel in (lanes, *([memory] if memory else [])):
             panel.tick_params(labelsize=7)
             panel.axvline(system.iteration["time_s"], color="black", linewidth=0.8, linestyle=":")
-    last = next(panel for panel in (memory, lanes) if panel is not None)
+    last = memory or lanes
     last.tick_params(labelbottom=True)
     last.set_xlim(0, end_s * 1.005)
     last.set_xlabel("seconds since the iteration's start", fontsize=8)

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""These tests hold the pictures of slimsim.plot against the tables that they draw."""
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import h5py
+import numpy
+
+from cli_case import SOURCE
+from program import SCRATCH, SMALL, fresh, run, write
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / "python"))
+os.environ["MPLBACKEND"] = "Agg"
+
+import matplotlib  # noqa: E402  the path comes first
+import slimsim  # noqa: E402
+from slimsim import plot  # noqa: E402
+from slimsim.plot import strips, timeline, tornado  # noqa: E402
+from slimsim.plot.trace import Trace  # noqa: E402
+
+TABLE = """\
+change,set,system,fits,tight,rank,tokens_per_s_per_gpu,gain,winner,winner_changes,tie,refused
+as it is,,one,1,0,1,700,0,one,0,,
+as it is,,two,1,0,2,600,0,one,0,,
+NIC x0.5,platform.nic=25GBps,one,1,0,2,560,-0.2,two,1,,
+NIC x2,platform.nic=100GBps,one,1,0,1,770,0.1,one,0,two,
+batch x0.5,data.global_batch=8,one,1,0,1,665,-0.05,one,0,,
+batch x2,data.global_batch=32,one,0,0,0,,,none,0,,
+ep x2,systems.0.plan.ep=8,one,0,0,0,,,one,0,,no such plan
+"""
+SWEEP = """\
+point,status,faults.0.factor,faults.1.factor,system,tp,pp,cp,dp,gpus,time_mean_s
+0,done,1,1,one,1,1,1,8,8,2
+1,done,2,1,one,1,1,1,8,8,3
+2,done,1,4,one,1,1,1,8,8,2.2
+"""
+
+
+def texts(figure):
+    figure.canvas.draw()
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+
+
+class Plot(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = fresh("plot")
+        done = run("run", write("small.yaml", SMALL), "--quiet", "--output", cls.folder, "--set", "trace=full")
+        assert done.returncode == 0, done.stderr
+        cls.trace = cls.folder / "small.h5"
+        done = run("validate", SOURCE / "model/validation/training_h100.csv", "--quiet", "--output", cls.folder)
+        assert done.returncode == 0, done.stderr
+
+    def tearDown(self):
+        matplotlib.pyplot.close("all")
+
+    def test_import__needs_no_matplotlib(self):
+        code = "import sys; import slimsim.plot; print('matplotlib' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE / "python")
+        self.assertEqual(done.stdout, "False\n")
+
+    def test_waste__has_the_order_of_the_ranking_and_areas_of_gpu_time(self):
+        figure = plot.waste(slimsim.Result(self.trace))
+        table = slimsim.Result(self.trace).summary.sort_values("tokens_per_s_per_gpu", ascending=False)
+        self.assertEqual([axes.get_title("left") for axes in figure.axes], table["system"].tolist())
+        trace = Trace(self.trace)
+        systems = timeline.ranked([timeline.read_system(trace, number, trace.first_iteration()) for number in range(2)])
+        for axes, system in zip(figure.axes, systems):
+            areas = [area(polygon.vertices) for shape in axes.collections if isinstance(shape, matplotlib.collections.PolyCollection)
+                     for polygon in shape.get_paths()]
+            self.assertAlmostEqual(sum(areas) / float(system.iteration["total_s"]), 1, places=6)
+
+    def test_pipelines_lengths_and_explanations__are_drawn_of_a_path_and_a_result(self):
+        self.assertIn("stage 1", texts(plot.pipelines(self.trace, [0])))
+        self.assertIn("% of tokens", texts(plot.lengths(slimsim.Result(self.trace), self.trace)))
+        explained = slimsim.explain(self.folder.parent / "small.yaml")
+        found = texts(plot.explain(explained))
+        for system in explained["systems"]:
+            self.assertTrue(any(text.startswith(f"{system['label']}: MFU {100 * system['mfu']:.1f}%") for text in found), found)
+
+    def test_tornado__has_a_row_of_an_assumption_with_ties_and_winners(self):
+        path = write("small.sensitivity.csv", TABLE)
+        table = tornado.read(path)
+        self.assertEqual([[(change.assumption, change.value) for change in row] for row in table.rows],
+                         [[("batch", "x0.5"), ("batch", "x2")], [("NIC", "x0.5"), ("NIC", "x2")]])
+        figure = plot.sensitivity(path)
+        self.assertTrue({"x0.5: two wins\nx2: two ties", "x2: does not fit", "x0.5: -20.0%", "x2: +10.0%"} <= set(texts(figure)), texts(figure))
+        bars = {round(bar.get_width(), 9): bar for bar in figure.axes[0].patches}
+        self.assertEqual(set(bars), {-20, 10, -5})
+        self.assertEqual([bars[gain].get_hatch() for gain in (-20, 10, -5)], ["", "////", ""])
+        self.assertGreater(bars[-20].get_linewidth(), 0)
+        with self.assertRaisesRegex(ValueError, "not a table of slimsim sensitivity"):
+            plot.sensitivity(write("other.csv", "a,b\n1,2\n"))
+
+    def test_stragglers__have_one_scale(self):
+        left, right = plot.stragglers(write("stragglers.csv", SWEEP)).axes
+        self.assertEqual(left.get_ylim(), right.get_ylim())
+        self.assertEqual([list(axes.lines[0].get_ydata().round(9)) for axes in (left, right)], [[0, 50], [0, 10]])
+
+    def test_errors__are_those_of_the_rows_and_of_withheld_ones(self):
+        path = self.folder / "validation.h5"
+        rows = slimsim.Result(path).table("validation")
+        rows = rows[(rows["quantity"] == "tokens/s/GPU") & (rows["calibration"] == 0) & (rows["full_plan"] == 1)]
+        numbers = [strip.statistics() for strip in strips.read(path)]
+        self.assertEqual(sum(row.rows for row in numbers), len(rows))
+        self.assertAlmostEqual(sum(row.rows * row.mean_absolute for row in numbers if row.rows), rows["error"].abs().sum())
+        self.assertAlmostEqual(max(row.worst for row in numbers if row.rows), rows["error"].abs().max())
+        found = texts(plot.errors(path, [plot.Withheld("blind", 12, 0.043, -0.021, 0.3)]))
+        self.assertTrue({"blind", "12", "4.3%", "-2.1%", "30.0%", "rows withheld"} <= set(found), found)
+        self.assertIn(f"Errors of the predicted throughput of {len(rows)} runs, and of 12 whose rows are withheld", " ".join(found).replace("\n", " "))
+        worst = rows.loc[rows["error"].abs().idxmax()]
+        self.assertIn(worst["model"], found)
+
+    def test_errors__of_several_kinds_have_a_strip_each(self):
+        path = SCRATCH / "kinds.h5"
+        shutil.copy(self.folder / "validation.h5", path)
+        with h5py.File(path, "r+") as file:
+            table = file["validation"][:]
+            table["fp8"][table["quantity"] == 0] = numpy.arange((table["quantity"] == 0).sum()) % 2
+            file["validation"][:] = table
+        self.assertEqual({strip.name for strip in strips.read(path)}, {"dense models in bf16", "dense models in fp8"})
+
+    def test_mistakes__are_named(self):
+        for call, message in ((lambda: plot.capacity(self.trace), "not an answer of slimsim capacity"),
+                              (lambda: plot.capacity(self.trace, "month"), "there is no panel month, but days, size, date, changes"),
+                              (lambda: plot.errors(self.trace), "not a file of slimsim validate"),
+                              (lambda: plot.explain({"systems": [{}]}), "not the JSON of slimsim explain"),
+                              (lambda: plot.waste(slimsim.Result(None)), "the command wrote no file"),
+                              (plot.lengths, "from 1 to 8 traces fit one picture, not 0")):
+            with self.assertRaisesRegex(ValueError, message):
+                call()
+
+
+def area(vertices):
+    """The area of a polygon, by its corners."""
+    x, y = vertices.T
+    return abs(numpy.dot(x, numpy.roll(y, 1)) - numpy.dot(y, numpy.roll(x, 1))) / 2
+
+
+if __name__ == "__main__":
+    unittest.main()
