@@ -47,8 +47,10 @@ class Version(unittest.TestCase):
         """CMakeLists.txt has the version. Files that other tools read, and pages that show it, repeat it."""
         citation = yaml.safe_load((SOURCE / "CITATION.cff").read_text())
         self.assertEqual((citation["title"].split(":")[0], citation["version"], citation["license"]), ("slimsim", NUMBER, "GPL-3.0-or-later"))
-        project = tomllib.loads((SOURCE / "python/pyproject.toml").read_text())["project"]
-        self.assertEqual((project["name"], project["version"]), ("slimsim", NUMBER))
+        project = tomllib.loads((SOURCE / "python/pyproject.toml").read_text())
+        self.assertEqual((project["project"]["name"], project["tool"]["setuptools"]["dynamic"]["version"]),
+                         ("slimsim", {"attr": "slimsim.__version__"}))
+        self.assertIn(f'__version__ = "{NUMBER}"', (SOURCE / "python/slimsim/__init__.py").read_text())
         released = re.findall(r"^## (\d.*), (.*)$", (SOURCE / "CHANGELOG.md").read_text(), re.MULTILINE)
         self.assertEqual(released[0], (NUMBER, citation["date-released"]))
         (day,) = re.findall(r"^ -- .*>  (.*)$", (SOURCE / "packaging/changelog").read_text(), re.MULTILINE)
