@@ -153,7 +153,8 @@ def make_figure(path: str, withheld: tuple[Withheld, ...] = ()) -> Figure:
     axes.set_xlabel("predicted over measured tokens/s/GPU, minus 1")
     axes.tick_params(axis="y", length=0)
     style(axes, grid="x")
-    handles = [Patch(facecolor="#E8E8E8", label="within 10%"), line_handle("run of trust A or A-", linestyle="none", marker="o", color=BLUE, markersize=5),
+    handles = [Patch(facecolor="#E8E8E8", label="within 10%"),
+               line_handle("run of trust A or A-", linestyle="none", marker="o", color=BLUE, markersize=5),
                line_handle("bias: mean error", linestyle="none", marker="D", color=ORANGE, markeredgecolor=BLACK, markersize=6)]
     if any((strip.rows["full_plan"] == 0).any() for strip in strips):
         counts = "only counts at *" if any(strip.any_trust for strip in strips) else "does not count"

@@ -96,8 +96,9 @@ def draw_row(axes: Axes, y: int, changes: list[Change]) -> None:
 
 def limits_of(changes: list[Change]) -> tuple[float, float]:
     """The ends of the axis [%], so that each bar has room for its text on its side."""
-    sides = {right: [(abs(change.gain or 0), len(change.text)) for change in changes if (change.gain is not None and change.gain >= 0) == right]
-             for right in (False, True)}
+    sides: dict[bool, list[tuple[float, int]]] = {False: [], True: []}
+    for change in changes:
+        sides[change.gain is not None and change.gain >= 0].append((abs(change.gain or 0), len(change.text)))
     low = high = 1.0
     for _ in range(20):  # the room of a letter grows with the ends
         letter = LETTER * (low + high)
