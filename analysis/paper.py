@@ -21,6 +21,7 @@ import paper_cells
 import paper_schedules
 import paper_units
 from common import PROGRAM, TOP, Trace, h5py, make_folder, numpy, pictures, pyplot, reason, slimsim, write_text
+from numbers_version import keep_version
 from output import Refused, exit_with, write
 
 FIGURES = {**paper_schedules.FIGURES, **paper_units.FIGURES, **paper_cells.FIGURES}
@@ -100,6 +101,7 @@ def main():
             return 0
     os.environ["SLIMSIM"] = arguments.slimsim
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
+    keep_version(arguments.output, arguments.slimsim)
     simulator = Simulator(arguments.output, arguments.set, arguments.jobs)
     make_folder(simulator.traces)
     for name in FIGURES if "all" in arguments.figures else dict.fromkeys(arguments.figures):

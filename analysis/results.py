@@ -11,6 +11,7 @@ import pathlib
 import statistics
 
 from common import PASSES, TOP, ki, reason, write_page
+from numbers_version import version_line
 from output import Refused, exit_with
 from paper_cells import BATCHES, ITERATION_KINDS, MODELS, SIMGRID_CELLS, SPACES, cells_name, plan_text
 from paper_units import DATA_SETS
@@ -98,20 +99,30 @@ def plan(row):
 
 
 def known_values(cells):
-    """The paper's speed-ups, and of ours with the same model and context the nearest and the range."""
+    """The paper's speed-ups beside today's of the same model and context: the nearest, and the range of each plan space."""
     rows = []
     for model, context, value in KNOWN:
         ours = {key: cell for key, cell in cells.items() if (key[2], key[4]) == (model, context)}
         if not ours:
-            rows.append((MODELS[model], ki(context), f"{value}x", "not run", "", "", ""))
+            rows.append((MODELS[model], ki(context), f"{value}x", "not run", *[""] * (len(SPACES) + 3)))
             continue
         key = min(ours, key=lambda key: (abs(ours[key]["slimpack"]["speed_up"] - value), key))
-        speeds = [cell["slimpack"]["speed_up"] for cell in ours.values()]
-        rows.append((MODELS[model], ki(context), f"{value}x", speed(ours[key]),
-                     f"{key[0]}, B = {key[1]}, {DATA_SETS[key[3]]}", f"{min(speeds):.2f} to {max(speeds):.2f}",
+        speeds = {space: [cell["slimpack"]["speed_up"] for key, cell in ours.items() if key[0] == space] for space in SPACES}
+        rows.append((MODELS[model], ki(context), f"{value}x", speed(ours[key]), f"{key[0]}, B = {key[1]}, {DATA_SETS[key[3]]}",
+                     *(f"{min(of):.2f} to {max(of):.2f}" if of else "" for of in speeds.values()), in_a_sentence(value, speeds),
                      f"{plan(ours[key]['best-fit'])} / {plan(ours[key]['slimpack'])}"))
-    return markdown(("model", "context", "paper", "ours, nearest", "plan space, batch, data", "ours, all settings",
-                     "plans of best-fit / slimpack there"), rows)
+    return markdown(("model", "context", "printed", "nearest today", "plan space, batch, data", *SPACES, "in a sentence",
+                     "plans of best-fit / slimpack in the nearest"), rows)
+
+
+def in_a_sentence(value, speeds):
+    """Where a printed speed-up lies in the ranges of the plan spaces: {space: speed-ups}."""
+    places = {"inside": [], "above": [], "below": []}
+    for space, of in speeds.items():
+        if of:
+            places["inside" if min(of) <= value <= max(of) else "above" if value > max(of) else "below"].append(space)
+    texts = [f"{where} the range of {' and '.join(names)}" for where, names in places.items() if names]
+    return f"The printed value is {', '.join(texts)}."
 
 
 def known_by_setting(cells):
@@ -438,8 +449,8 @@ def choice(tables, cells):
 
 
 INTRODUCTION = """\
-What becomes of the SlimPack paper's evaluation (its section 6) in simulation. `analysis/paper.py all` and
-`analysis/results.py` write this page; nothing is tuned to meet the paper.
+This page shows the SlimPack paper's evaluation (its section 6) in simulation. `analysis/paper.py all` and
+`analysis/results.py` write it. Nothing is tuned to meet the paper.
 
 - **Set-up.** Models, data sets, contexts, batches and numbers of GPUs are the paper's: 7B and 13B on 128 GPUs, 70B and
   150B on 256. Best-fit packing stands for its baseline, Megatron-LM.
@@ -460,7 +471,7 @@ SPREAD = """\
 The paper claims that SlimPack's units are equal in FLOPs. Here they nearly are in pipelines, with merged samples, too;
 without pipelines most are not.
 
-**What is counted.** The claim is about units that SlimPack slices and cuts anew (another partition for the backward
+**Counting.** The claim is about units that SlimPack slices and cuts anew (another partition for the backward
 pass) in pipelines, where a stage waits for an uneven unit. The paper's violins show one device; p95/p5 here is of all
 units that a pipeline runs, those of merged samples included. Tables give its mean over pipelines and iterations, by
 kind of iteration.
@@ -474,32 +485,33 @@ kind of iteration.
   that ends in time.
 - Without pipelines no stage waits. One to five units of a merged sample are the fastest there, and they are uneven.
 
-**What is above 1.02 in pipelines** comes of merged samples: as many units as would be even take longer."""
+**Above 1.02 in pipelines.** These cells come of merged samples: as many units as would be even take longer."""
 
-# What stands above the tables of each section, in the order of the page.
+# Text above the tables of each section, in the order of the page.
 NOTES = {
     "The paper's speed-ups": """\
-The paper names neither data set, batch nor plans for the speed-ups that it prints, so every cell of that model and
-context is compared: first the nearest, then all by setting (GitHub / Common Crawl / Wikipedia).
+The paper names neither data set, batch nor plans for the speed-ups that it prints. So every cell of that model and
+context is compared: first the nearest and the range of each plan space, then all by setting (GitHub / Common Crawl /
+Wikipedia).
 
-What decides is what best-fit may use. It needs context parallelism for the longest samples. Where that stays inside a
+The plans that best-fit may use decide. It needs context parallelism for the longest samples. Where that stays inside a
 node (megatron), TP is small; then memory takes recomputation, offload or pipelines, and all wait for the one long
 sample, in the bubbles of its pipeline or at the end. SlimPack's own plans hardly differ between the spaces.
-[What moves the speed-up](#what-moves-the-speed-up) changes one assumption at a time.""",
+[Influences on the speed-up](#influences-on-the-speed-up) changes one assumption at a time.""",
     "Speed-ups at a glance": """\
 Geometric mean over models and data sets, in brackets the least and the largest; every cell: [All cells](#all-cells).""",
     "The paper's claims": """\
 In how many cases each claim holds: with the fastest plan of each system, and with one plan for both
 ([The same plan](#the-same-plan)).""",
-    "What moves the speed-up": """\
+    "Influences on the speed-up": """\
 13B, 256Ki, GitHub, 128 GPUs. The first row is the cell in plan space free with B = 512; each other row changes one
 assumption (`analysis/paper.py experiments`). Columns best-fit and slimpack: tokens/s/GPU.""",
     "The paper's other figures": """\
-What captions and text say of the paper's other figures, beside ours; tests hold the captions. In `analysis/paper.py`:
+Captions and text of the paper's other figures say these things; ours stand beside them. In `analysis/paper.py`:
 amplifier, asymmetry, lengths, memory-strategies, unit-size, memory, attention. The 3.0x of the last two rows is the
 ratio of the hidden dimensions, 12288 / 4096, which follows if all FLOPs but attention's are 24 h^2 a token.""",
     "Parts of SlimPack": """\
-What each part gives: 13B on GitHub, 128 GPUs, all with TP4 PP4 DP8 and full recomputation, one part added at a time;
+Each part gives so much: 13B on GitHub, 128 GPUs, all with TP4 PP4 DP8 and full recomputation, one part added at a time;
 speed-up over best-fit (`analysis/paper.py ablation`). DP-Merge pays where single samples outweigh a rank. Before extra
 injection the warm-up is static, and so long that no backward unit waits for a forward one.""",
     "The same plan": """\
@@ -513,7 +525,7 @@ systems have the same layout, TP8 PP4, which is our choice; 13B, 64Ki, 2048 docu
     "Scaling": """\
 Not in the paper, which stops at 256 GPUs: 13B, GitHub, 64Ki, TP4 PP4, full recomputation (`analysis/paper.py scaling`).
 Weak: 4 documents a GPU; strong: 4096 documents. tokens/s/GPU, in brackets SlimPack's speed-up.""",
-    "What five iterations can tell": """\
+    "Five iterations of the search": """\
 How far the plan search can be off: it decides on five batches that stand for 256 by their work. SlimPack, Common Crawl,
 256Ki, 512 documents, plan space megatron (`analysis/paper.py choice`).
 
@@ -521,7 +533,7 @@ In the usual iteration a plan without pipelines is the fastest (first row of a m
 of the long iterations it is not; the search weighs those, too. Over 20 iterations another plan than the chosen one may
 still be faster: the intervals of the cells are wide.""",
     "With contention": """\
-What transfers that share links change: the speed-up by critical path → on SimGrid, with its 95% interval; in brackets
+Transfers that share links change the speed-up: by critical path → on SimGrid, with its 95% interval; in brackets
 how much longer iterations take on SimGrid, of best-fit and of SlimPack. The search, too, counts the contention of the
 plans that it decides among.""",
     "All cells": """\
@@ -542,7 +554,7 @@ def page(tables):
         "The paper's speed-ups": known_values(cells) + "\n\n" + known_by_setting(cells),
         "Speed-ups at a glance": overview(cells),
         "The paper's claims": trends(cells, tables),
-        "What moves the speed-up": experiments(tables),
+        "Influences on the speed-up": experiments(tables),
         "The paper's other figures": examples(tables),
         "Parts of SlimPack": ablation(tables),
         "The same plan": same_plan(tables),
@@ -551,11 +563,11 @@ def page(tables):
         f"\n\nCells above {GOOD_SPREAD} in pipelines, sliced and cut anew:\n\n" + spread_misses(cells) +
         f"\n\nCell by cell, plan space {SPREAD_CELLS[0]}, B = {SPREAD_CELLS[1]}:\n\n" + spread_cells(cells),
         "Scaling": scaling(tables),
-        "What five iterations can tell": choice(tables, cells),
+        "Five iterations of the search": choice(tables, cells),
         "With contention": cell_tables(tables.cells(SIMGRID_CELLS, "simgrid"), speeds_by_engine),
         "All cells": cell_tables(cells),
     }
-    text = ["# SlimPack's evaluation, simulated", INTRODUCTION, "Contents: " + ",\n".join(map(link, NOTES)) + "."]
+    text = ["# SlimPack's evaluation, simulated", INTRODUCTION, version_line(tables.folder), "Contents: " + ",\n".join(map(link, NOTES)) + "."]
     text += [f"## {title}\n\n{note}\n\n{bodies[title]}" for title, note in NOTES.items()]
     if tables.missing:
         text.append("## Not run\n\n" + ", ".join(f"`{name}`" for name in dict.fromkeys(tables.missing)))

@@ -140,8 +140,8 @@ TEST(model_parameters__match_the_names_of_models)
     static const struct {
         const char *name;
         double billions;
-    } models[] = {{"deepseek-llm-67b", 67}, {"opt-66b", 66},         {"nemotron3-8b", 8.5},
-                  {"nemotron4-15b", 15},    {"nemotron4-340b", 340}, {"minitron-8b", 8.27}};
+    } models[] = {{"deepseek-llm-67b", 67}, {"opt-66b", 66},       {"nemotron3-8b", 8.5}, {"nemotron4-15b", 15},
+                  {"nemotron4-340b", 340},  {"minitron-8b", 8.27}, {"llama-34b", 34}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct model model;
         struct error err = {0};

@@ -89,9 +89,12 @@ class Page(unittest.TestCase):
         return next(line for line in self.page.split("\n") if line.startswith(start))
 
     def test_known_values_meet_the_nearest_cell(self):
-        """The known value is 2.8x. 1.80 and 2.50 were found, and the second is nearer."""
+        """The known value is 2.8x. 1.80 and 2.50 were found, and the second is nearer; both are below it."""
         line = self.line("| 13B | 256Ki |")
-        self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 2.50 | TP8 PP1 CP4 DP4 offload 50% /", line)
+        self.assertIn("| 2.8x | 2.50 ± 0.05 | low-tp, B = 2048, GitHub | 1.80 to 1.80 |  | 2.50 to 2.50 | "
+                      "The printed value is above the range of free and low-tp. | TP8 PP1 CP4 DP4 offload 50% /", line)
+        self.assertEqual(results.in_a_sentence(1.5, {"free": [1.2, 1.6], "megatron": [2, 3], "low-tp": []}),
+                         "The printed value is inside the range of free, below the range of megatron.")
         self.assertIn("| 0.89 ± 0.05 | low-tp, B = 2048, Common Crawl |", self.line("| 150B | 64Ki |"))
         self.assertIn("not run", self.line("| 150B | 256Ki |"))
         self.assertEqual("| low-tp, B = 2048 | 2.50 / – / – | – / 0.89 / – | – / – / – | – / – / – |",

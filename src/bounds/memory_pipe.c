@@ -228,11 +228,8 @@ static void open_layer_kinds(const struct cost_setting *setting, struct memory_p
 {
     struct cost_setting of_kind[DAG_MAX_KINDS];
     for (int32_t kind = 0; kind < pipe->kinds->n; kind++) {
-        int32_t layer_kind = 0;
         of_kind[kind] = dag_setting(setting, &pipe->plan->layout, pipe->kinds->stage[kind]);
-        while (!cost_same_layers(&of_kind[layer_kind], &of_kind[kind]))
-            layer_kind++;
-        pipe->layer_kind[kind] = layer_kind;
+        pipe->layer_kind[kind] = cost_first_same_layers(of_kind, kind);
     }
 }
 

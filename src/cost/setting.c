@@ -90,6 +90,14 @@ bool cost_same_layers(const struct cost_setting *a, const struct cost_setting *b
     return a->n_runs == b->n_runs && memcmp(a->runs, b->runs, sizeof a->runs) == 0;
 }
 
+int32_t cost_first_same_layers(const struct cost_setting *settings, int32_t i)
+{
+    int32_t first = 0;
+    while (!cost_same_layers(&settings[first], &settings[i]))
+        first++;
+    return first;
+}
+
 int32_t cost_n_layers(const struct cost_setting *setting)
 {
     int32_t n = 0;

@@ -106,6 +106,9 @@ void cost_hold_layers(struct cost_setting *setting, int64_t first, int32_t n);
 /** Return whether two settings hold equally many layers of each kind, in the same order. */
 bool cost_same_layers(const struct cost_setting *a, const struct cost_setting *b);
 
+/** Return the first of settings[0 .. i] that holds the same layers as settings[i]. */
+int32_t cost_first_same_layers(const struct cost_setting *settings, int32_t i);
+
 /** Return the number of layers. */
 int32_t cost_n_layers(const struct cost_setting *setting);
 

@@ -247,24 +247,11 @@ struct cost_block dag_block_cost(const struct plan_phase *phase, enum pass pass,
     return cost;
 }
 
-/* Return the first stage with the layers of a stage. */
-static int32_t first_alike(const struct cost_setting *setting, const struct plan_layout *layout, int32_t stage)
-{
-    struct cost_setting own = dag_setting(setting, layout, stage);
-    for (int32_t first = 0; first < stage; first++) {
-        struct cost_setting other = dag_setting(setting, layout, first);
-        if (cost_same_layers(&own, &other))
-            return first;
-    }
-    return stage;
-}
-
 /* Return the seconds of all blocks of a place that come from stages with the layers of `stage`, in one packed kernel a
- * layer. alike: first_alike of each stage. */
+ * layer. alike: the first stage with the layers of each stage. */
 static double packed_s(const struct plan_phase *phase, const struct plan_attention *attention, struct plan_place place,
-                       const struct cost_setting *setting, int32_t stage, const int32_t *alike)
+                       const struct cost_setting *stage_setting, int32_t stage, const int32_t *alike)
 {
-    struct cost_setting stage_setting = dag_setting(setting, &phase->pipelines[place.pipeline].layout, stage);
     struct slice *slices = NULL;
     size_t room = 0;
     struct cost_micro_batch packed = {.context = 1};
@@ -279,7 +266,7 @@ static double packed_s(const struct plan_phase *phase, const struct plan_attenti
         packed.recompute = micro_batch_of(phase, attention->pass, block).recompute;
     }
     packed.slices = slices;
-    double seconds = packed.n_slices > 0 ? cost_blocks_s(&stage_setting, attention->pass, &packed) : 0;
+    double seconds = packed.n_slices > 0 ? cost_blocks_s(stage_setting, attention->pass, &packed) : 0;
     free(slices);
     return seconds;
 }
@@ -309,11 +296,15 @@ double dag_blocks_s(const struct plan_phase *phase, const struct plan_attention 
     if (whole)
         return sum_s + fmax(0, rest) * whole_s(phase, attention->pass, place, setting);
     const struct plan_layout *layout = &phase->pipelines[place.pipeline].layout;
+    struct cost_setting *of_stage = check_malloc((size_t)layout->stages * sizeof *of_stage);
     int32_t *alike = check_malloc((size_t)layout->stages * sizeof *alike);
+    for (int32_t stage = 0; stage < layout->stages; stage++) {
+        of_stage[stage] = dag_setting(setting, layout, stage);
+        alike[stage] = cost_first_same_layers(of_stage, stage);
+    }
     for (int32_t stage = 0; stage < layout->stages; stage++)
-        alike[stage] = first_alike(setting, layout, stage);
-    for (int32_t stage = 0; stage < layout->stages; stage++)
-        sum_s += alike[stage] == stage ? packed_s(phase, attention, place, setting, stage, alike) : 0;
+        sum_s += alike[stage] == stage ? packed_s(phase, attention, place, &of_stage[stage], stage, alike) : 0;
     free(alike);
+    free(of_stage);
     return sum_s;
 }

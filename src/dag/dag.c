@@ -153,13 +153,10 @@ static struct priced priced_of(const struct plan_pipeline *pipeline, const struc
 {
     struct priced priced = {.pipeline = pipeline, .n = kinds->n};
     for (int32_t kind = 0; kind < kinds->n; kind++) {
-        int32_t first = 0;
         priced.stage_setting[kind] = dag_setting(setting, &pipeline->layout, kinds->stage[kind]);
-        while (!cost_same_layers(&priced.stage_setting[first], &priced.stage_setting[kind]))
-            first++;
-        priced.first[kind] = first;
+        priced.first[kind] = cost_first_same_layers(priced.stage_setting, kind);
         priced.parts[kind] = parts_of(&pipeline->layout, kinds->stage[kind]);
-        priced.all[first] |= priced.parts[kind];
+        priced.all[priced.first[kind]] |= priced.parts[kind];
     }
     return priced;
 }
