@@ -73,7 +73,7 @@ class Result:
             return file
 
     def table(self, name, point=None):
-        """Return a table as a data frame. docs/reference/traces.md names the tables; columns have their SI units in
+        """Return a table as a data frame. docs/reference.md, Traces, names the tables; columns have their SI units in
         their names.
 
         point: of a sweep with trace: full, the number of a point, whose own tables are then read
