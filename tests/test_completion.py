@@ -96,7 +96,7 @@ class Bash(unittest.TestCase):
         for words, expected in (("ru", ["run"]), ("run --js", ["--json"]), ("list mo", ["models"]), ("list v", ["values"]),
                                 ("list values eng", ["engine"]), ("submit --ti", ["--time=", "--time-limit="]),
                                 ("submit --a", []), ("run --set k", ["kernels="]), ("run -s platform.ni", ["platform.nic=", "platform.nics_per_node="]),
-                                ("help slow", ["slow-gpus", "slow-gpus-and-links"]), ("run scenarios/qui", ["scenarios/quickstart.yaml"]),
+                                ("help slow", ["slow-gpus", "slow-gpus-and-links"]), ("help fp", ["fp8"]), ("run scenarios/qui", ["scenarios/quickstart.yaml"]),
                                 ("run --set data.l", ["data.lengths=", "data.length_scale=", "data.long_documents="])):
             self.assertEqual(bash("slimsim", *words.split()), expected, words)
 

@@ -21,7 +21,7 @@ TABLE = re.compile(r"^ *\|", re.MULTILINE)
 
 @functools.cache
 def topics():
-    return re.findall(r"^  ([a-z-]+) +(.*)$", run("help").stdout, re.MULTILINE)
+    return re.findall(r"^  ([a-z0-9-]+) +(.*)$", run("help").stdout, re.MULTILINE)
 
 
 @functools.cache

@@ -33,7 +33,7 @@ _slimsim() {
     elif [[ $verb == list ]]; then
         words=$(slimsim list --help | sed -n '/|/{s/.* //p;q}' | tr '|' ' ')" values"
     elif [[ $verb == help ]]; then
-        words=$(slimsim help | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+        words=$(slimsim help | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p')
     elif [[ $current == -* ]]; then
         words=$(slimsim "$verb" --help 2>/dev/null | sed -n 's/^ \+\(-., *\)\?\(--[a-z-]*=\?\).*/\2/p')
     else

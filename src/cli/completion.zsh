@@ -35,7 +35,7 @@ _slimsim() {
     elif [[ $verb == list ]]; then
         compadd -- ${(s:|:)"$(slimsim list --help | sed -n '/|/{s/.* //p;q}')"} values
     elif [[ $verb == help ]]; then
-        compadd -- $(slimsim help | sed -n 's/^  \([a-z-]*\) .*/\1/p')
+        compadd -- $(slimsim help | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p')
     elif [[ $PREFIX == -* ]]; then
         compadd -- $(slimsim $verb --help 2>/dev/null | sed -n 's/^ *\(-., *\)\{0,1\}\(--[a-z-]*\).*/\2/p')
     else
