@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scripts of this folder share: numpy and matplotlib, writing pictures, and what slimsim.plot has for all. They
-import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
+"""The scripts of this folder share this module: numpy and matplotlib, writing pictures, and the names of slimsim.plot.
+They import these libraries from here alone, so that one sentence tells which of them a Python lacks."""
 import argparse
 import contextlib
 import io
@@ -30,7 +30,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(1, str(TOP / "python" if (TOP / "python").is_dir() else TOP.parent.parent / "lib/python3/dist-packages"))
 import slimsim
 from output import Refused, target_of, write
-from slimsim.plot.style import COLOURS, GIB, KI, LIMIT_COLOUR, ki, legend_outside, shade, style
+from slimsim.plot.style import BLUE, COLOURS, GIB, GREEN, GREY, KI, LIMIT_COLOUR, VERMILLION, ki, legend_outside, shade, style
 from slimsim.plot.trace import PASSES, Trace, point_of, unit_key
 from slimsim.result import text_of
 

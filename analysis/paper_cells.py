@@ -2,7 +2,7 @@
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
 import math
 
-from common import COLOURS, GIB, KI, LIMIT_COLOUR, PASSES, Patch, ki, legend_outside, numpy, pyplot, slimsim, style, text_of
+from common import COLOURS, GIB, GREY, KI, LIMIT_COLOUR, PASSES, Patch, ki, legend_outside, numpy, pyplot, slimsim, style, text_of
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 
@@ -20,7 +20,7 @@ CLASSES = {"states": "weights, gradients, optimizer", "activations": "activation
            "kv_gradients": "gradients of keys and values", "workspace": "workspace",
            "communication": "buffers of exchanged attention", "libraries": "libraries"}
 WHISKERS = {"linewidth": 0.7, "capsize": 1.5}
-MISFIT = Patch(facecolor="#9A9A9A", edgecolor="white", hatch="////", label="does not fit in memory")
+MISFIT = Patch(facecolor=GREY, edgecolor="white", hatch="////", label="does not fit in memory")
 
 
 def t_quantile(n):

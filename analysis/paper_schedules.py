@@ -2,12 +2,12 @@
 """Figures of the paper that show who computes what when: analysis/paper.py draws them."""
 import re
 
-from common import GIB, PASSES, TOP, numpy, pyplot, slimsim, unit_key
+from common import BLUE, GIB, GREEN, GREY, PASSES, TOP, VERMILLION, numpy, pyplot, slimsim, unit_key
 from slimsim.plot import closeup as close_up
 
 WIDTH = 7.16  # of a page with two columns [inches]
-RELATIONS = {"dashed": ("#D0021B", "between stages"), "dotted": ("#4E9A06", "between slices"),
-             "solid": ("#4A90E2", "of the schedule")}  # styles of `slimsim export --dag dot`
+RELATIONS = {"dashed": (VERMILLION, "between stages"), "dotted": (GREEN, "between slices"),
+             "solid": (BLUE, "of the schedule")}  # styles of `slimsim export --dag dot`
 BENDS = {"dashed": 0, "dotted": 0.2, "solid": -0.12}  # two kinds may join the same nodes
 
 
@@ -121,7 +121,7 @@ def dag(simulator):
           for name, (stage, letter, unit) in nodes.items()}
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 2.9), layout="constrained")
     boxes = {name: axes.text(*at[name], f"{stage}, {letter}, {names[letter, unit]}", ha="center", va="center", fontsize=7,
-                             bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#888888",
+                             bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": GREY,
                                    "linewidth": 0.6}) for name, (stage, letter, unit) in nodes.items()}
     for begin, end, style in edges:
         along = at[begin][1] == at[end][1]  # the same row

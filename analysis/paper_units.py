@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figures of the paper about lengths and what units hold: analysis/paper.py draws them."""
-from common import COLOURS, PASSES, ki, numpy, pyplot, shade, style, unit_key
+from common import COLOURS, GREY, PASSES, ki, numpy, pyplot, shade, style, unit_key
 from paper_schedules import WIDTH
 from slimsim.plot import histogram as lengths
 
@@ -120,7 +120,7 @@ def unit_size(simulator):
                ("time_s", 1, "iteration time [s]"))
     for axes, (column, unit, label) in zip(panels, columns):
         x, y = [row["i"] for row in rows], [row[column] / unit for row in rows]
-        axes.plot(x, y, color="#9A9A9A", linewidth=1, zorder=1, label="any i")
+        axes.plot(x, y, color=GREY, linewidth=1, zorder=1, label="any i")
         tried = [n for n, i in enumerate(x) if i in FACTORS]
         for fits, face, name in ((1, COLOURS[1], "SlimPack tries it"), (0, "white", "does not fit")):
             of_kind = [n for n in tried if rows[n]["fits"] == fits]

@@ -16,7 +16,8 @@ import re
 import sys
 import textwrap
 
-from common import GIB, KI, PROGRAM, TOP, Trace, ki, make_folder, pictures, pyplot, reading, slimsim, write_page
+from common import (COLOURS, GIB, GREY, KI, LIMIT_COLOUR, PROGRAM, TOP, Trace, ki, make_folder, pictures, pyplot, reading, slimsim,
+                    write_page)
 from numbers_version import keep_version, version_line
 from output import Refused, exit_with, write
 from paper import write_table
@@ -359,7 +360,7 @@ def draw(rows):
         for x, row in ((x, at[label, cell]) for x, cell in enumerate(cells) if (label, cell) in at):
             level = 0.5 + 0.5 * max(-1, min(1, math.log2(row["speed_up"]) / 1.5))
             box = ({"facecolor": colours(level), "edgecolor": "white"} if row["fits"]
-                   else {"facecolor": "white", "edgecolor": "#BBBBBB", "hatch": MISFIT.get_hatch()})
+                   else {"facecolor": "white", "edgecolor": GREY, "hatch": MISFIT.get_hatch()})
             axes.add_patch(pyplot.Rectangle((x - 0.5, y - 0.5), 1, 1, linewidth=0.8, **box))
             axes.text(x, y, f"{row['speed_up']:.2f}" if row["fits"] else "no fit", ha="center", va="center", fontsize=6.5,
                       color="white" if row["fits"] and abs(level - 0.5) > 0.33 else "black")
@@ -384,14 +385,14 @@ def draw_papers(tables):
             lines.setdefault((system, printed), []).append((scenario in EXPERIMENTS, row["speed_up"] / base["speed_up"]))
     figure, axes = pyplot.subplots(figsize=(7.5, 1 + 0.28 * len(lines)), layout="constrained")
     for y, ((_, printed), values) in enumerate(lines.items()):
-        for experiment, face, label in ((True, "none", "predicted, in experiments"), (False, "#4477AA", "predicted for its test bed")):
+        for experiment, face, label in ((True, "none", "predicted, in experiments"), (False, COLOURS[0], "predicted for its test bed")):
             xs = [value for one, value in values if one == experiment]
-            axes.plot(xs, [y] * len(xs), "o", markersize=5, markerfacecolor=face, markeredgecolor="#4477AA", linestyle="none",
+            axes.plot(xs, [y] * len(xs), "o", markersize=5, markerfacecolor=face, markeredgecolor=COLOURS[0], linestyle="none",
                       label=label if y == 0 else None)
         for value in re.findall(r"([\d.]+)x", printed):
-            axes.plot(float(value), y, "|", markersize=13, markeredgewidth=2.5, color="#BB2222", linestyle="none",
+            axes.plot(float(value), y, "|", markersize=13, markeredgewidth=2.5, color=LIMIT_COLOUR, linestyle="none",
                       label="printed" if y == 0 else None)
-    axes.axvline(1, color="#999999", linewidth=0.8)
+    axes.axvline(1, color=GREY, linewidth=0.8)
     axes.set_xscale("log", base=2)
     ticks = [0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 10]
     axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
