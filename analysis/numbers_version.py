@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Print the version of the program's numbers: 8 digits that follow from the plans, times and memory of analysis/numbers.yaml.
 
-docs/results.md and docs/rivals.md carry the version of the numbers that they were drawn from. A test fails if the program's
-is another one. analysis/pages.py draws the pages anew.
+A page that is drawn carries the version of the numbers that it was drawn from. A test fails if the program's is another
+one. analysis/pages.py draws the pages anew.
 
     numbers_version.py --slimsim build/release/slimsim
 """
@@ -34,7 +34,7 @@ def stored_version(folder):
     """The version of the numbers in a folder of results; None if it has none."""
     path = pathlib.Path(folder) / NAME
     with reading(path):
-        return path.read_text(encoding="utf-8").split()[-1] if path.exists() else None
+        return path.read_text(encoding="utf-8").splitlines()[-1] if path.exists() else None
 
 
 def version_line(folder):
@@ -42,9 +42,14 @@ def version_line(folder):
     return f"Version of the numbers: {stored_version(folder) or 'not known'} (`analysis/numbers_version.py`)."
 
 
-def keep_version(folder, program):
-    """Store the program's version in a folder of results. Refused: the folder has the results of another version."""
-    today, stored = numbers_version(program), stored_version(folder)
+def keep_version(folder, program, assignments=()):
+    """Store the program's version in a folder of results. Refused: the folder has results of another version, or of none.
+
+    assignments: KEY=VALUE that a user sets in every scenario, which make the results another version
+    """
+    today, stored = " with ".join((numbers_version(program), *assignments)), stored_version(folder)
+    if stored is None and any(pathlib.Path(folder).glob("*")):
+        raise Refused(f"{folder}: holds files, but no {NAME}; remove the folder, or choose another --output", 2)
     if stored not in (None, today):
         raise Refused(f"{folder}: holds results of the numbers' version {stored}, but this program's is {today}; remove the "
                       "folder, or choose another --output", 2)

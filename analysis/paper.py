@@ -101,7 +101,7 @@ def main():
             return 0
     os.environ["SLIMSIM"] = arguments.slimsim
     pyplot.rcParams.update({"font.size": 7.5, "axes.titlesize": 8, "axes.labelsize": 8})  # at a page's width
-    keep_version(arguments.output, arguments.slimsim)
+    keep_version(arguments.output, arguments.slimsim, arguments.set)
     simulator = Simulator(arguments.output, arguments.set, arguments.jobs)
     make_folder(simulator.traces)
     for name in FIGURES if "all" in arguments.figures else dict.fromkeys(arguments.figures):

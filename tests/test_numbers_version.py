@@ -37,6 +37,13 @@ class NumbersVersion(unittest.TestCase):
         with self.assertRaisesRegex(Refused, f"version 01234567, but this program's is {self.today}"):
             numbers_version.keep_version(folder, PROGRAM)
 
+    def test_results_without_a_version_are_refused(self):
+        folder = fresh("no-version")
+        folder.mkdir(parents=True)
+        (folder / "old.csv").write_text("a\n", encoding="utf-8")
+        with self.assertRaisesRegex(Refused, "holds files, but no numbers_version.txt"):
+            numbers_version.keep_version(folder, PROGRAM)
+
     def test_a_number_that_moves_moves_the_version(self):
         """With NICs half as fast some result differs in its first three digits."""
         scenario = fresh("numbers-moved") / "numbers.yaml"

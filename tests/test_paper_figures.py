@@ -33,8 +33,8 @@ SWEPT = [name for name in paper.FIGURES if name.startswith("throughput")] + ["ab
 
 
 def call(*arguments):
-    """Call the script as a user does."""
-    command = [sys.executable, TOP / "analysis/paper.py", "--slimsim", os.environ["SLIMSIM"], "--output", SCRATCH]
+    """Call the script as a user does, with a new folder."""
+    command = [sys.executable, TOP / "analysis/paper.py", "--slimsim", os.environ["SLIMSIM"], "--output", fresh("called")]
     return subprocess.run([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
 
 
@@ -169,11 +169,9 @@ class Figures(unittest.TestCase):
             self.assertGreater(len(table(name)), 3)
 
     def test_the_script_writes_pictures_and_numbers(self):
-        for end in ("png", "svg", "csv"):
-            (SCRATCH / f"formation.{end}").unlink(missing_ok=True)
         done = call("formation")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(all((SCRATCH / f"formation.{end}").stat().st_size > 1000 for end in ("png", "svg", "csv")))
+        self.assertTrue(all((SCRATCH / f"called/formation.{end}").stat().st_size > 1000 for end in ("png", "svg", "csv")))
 
     def test_what_cannot_be_drawn_is_said(self):
         done = call("formation", "--set", "data.context=0")

@@ -610,7 +610,10 @@ static void add_row(struct text_table *table, const struct answer *answer, const
                     : row->fits                ? row->plan_text
                     : row->tight               ? "fits only tightly"
                                                : "does not fit in memory");
-    text_table_colour(table, table->n_columns, row->chosen ? COLOUR_FIRST : row->fits ? COLOUR_NONE : COLOUR_MISFIT);
+    text_table_colour(table, table->n_columns,
+                      row->chosen               ? COLOUR_FIRST
+                      : row->fits || row->tight ? COLOUR_NONE
+                                                : COLOUR_MISFIT);
 }
 
 static void print_table(const struct answer *answer, bool verbose)

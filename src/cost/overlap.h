@@ -83,7 +83,7 @@ struct overlap_tensor {
  *    there is one of the input gradient of each column-split GEMM. With bulk or chunked it runs beside the GEMM of the
  *    weight gradient.
  * 8. Beside the collectives of bulk GEMMs lose c/S, persistent or not. The loss of persistent ones there is open
- *    (docs/model/errors.md, What is not modelled).
+ *    (docs/model/errors.md, Not modelled).
  * 9. The seconds of chunks include the loss of smaller GEMMs, so chunked may be slower than bulk.
  *
  * docs/model/costs.md, Collectives beside kernels, has the sources.

@@ -147,17 +147,26 @@ static bool is_plan(const char *path, const char *head)
         plan = plan || (begins(line, "--") && isalpha((unsigned char)line[2]));
         for (int i = 0; i < N_PLAN_LINES; i++)
             plan = plan || begins(line, plan_lines[i]);
-        if (begins(line, "systems:"))
-            return false;
     }
     return plan;
+}
+
+/** Return whether a line begins with the key of a scenario's systems. */
+static bool is_scenario(const char *head)
+{
+    bool found = false;
+    for (const char *line = head; line != NULL && !found; line = strchr(line, '\n')) {
+        line += strspn(line, " \t\r\n{");
+        found = begins(line, "systems:") || begins(line, "\"systems\":");
+    }
+    return found;
 }
 
 enum foreign foreign_of(const char *path)
 {
     char head[HEAD_BYTES];
     struct simai_network network;
-    if (!read_head(path, head))
+    if (!read_head(path, head) || is_scenario(head))
         return FOREIGN_NONE;
     if (library_is_path(path, ".et"))
         return FOREIGN_CHAKRA;

@@ -52,7 +52,7 @@ enum scenario_dispatcher {
 enum scenario_scaling { SCENARIO_SCALING_DELAYED, SCENARIO_SCALING_CURRENT };
 /** Logits that a rank of a TP group computes the loss of: its share of the vocabulary, or all. */
 enum scenario_logits { SCENARIO_LOGITS_PARALLEL, SCENARIO_LOGITS_GATHERED };
-/** Operators that a framework runs as one kernel or GEMM (docs/model/costs.md, What frameworks fuse). */
+/** Operators that a framework runs as one kernel or GEMM (docs/model/costs.md, Fused kernels of frameworks). */
 struct scenario_fused {
     bool norm, rotation, qkv, gate_up, permute;
 };
