@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Draw all pages and pictures of results anew: docs/results.md, docs/rivals.md, and docs/images/.
 
-Their results are kept in a folder, so a command that was stopped goes on where it was. Results of another version of the
+Their results are kept in a folder, so sweeps that were stopped go on where they were. Results of another version of the
 numbers are refused (analysis/numbers_version.py).
 
-    pages.py --jobs 2                  170 CPU minutes
+    pages.py --jobs 2                  three hours of CPU time
 """
 import argparse
 import pathlib
