@@ -140,6 +140,16 @@ class Numbers(unittest.TestCase):
             self.assertEqual(option["lines"][0], f"point {row['point']}: seed {row['seed']}, data.context {row['data.context']}")
         self.assertEqual(first["title"], f"{first['options'][0]['name']} at point {next(iter(best))} has the most tokens/s/GPU")
 
+    def test_sweep__has_no_speed_up_over_a_system_that_does_not_fit(self):
+        scenario = SMALL.replace("{tp: 2, pp: 2, cp: 2, recompute: norm+activation}", "{tp: 1, pp: 2, cp: 1}")
+        path, _ = report_of("sweep_exceeded", scenario, "--set", "trace=summary", "--sweep", "data.global_batch=32,48")
+        fitting, _ = sweep_of()
+        for trace, has in ((Trace(path), False), (Trace(fitting), True)):
+            content = report_sweep.content_of(trace)
+            self.assertEqual(["as fast as" in line for option in content["first"]["options"] for line in option["lines"]].count(True) > 0, has)
+            column = content["columns"].index("speed-up")
+            self.assertEqual({row[column] is not None for row in content["rows"]}, {has})
+
     def test_first_screen__of_an_answer_has_its_picks(self):
         answer, _ = capacity_of("question", QUESTION)
         first = report_capacity.content_of(Trace(answer))["first"]
