@@ -163,14 +163,14 @@ function rankingSection({ ranking }) {
     (row) => (/^ ?1 /.test(row[0]) ? "best" : "")), make("p", { className: "small lines" }, ranking.note));
 }
 
-/** A waterfall a system: each loss begins where the one above it ends. */
+/** A waterfall a system: each loss begins where the one above it ends. A negative share goes back up. */
 function timeSection({ missing, names, colours, mfu_colour, free, systems }) {
   const box = section("Where the GPUs' time goes, from peak to MFU");
   if (missing) return add(box, make("p", {}, missing));
   const falls = systems.map(({ label, mfu, shares }) => {
     let end = 1;
     const rows = shares.map((share, loss) => {
-      const part = [end - share, end, colours[loss], percent(share)];
+      const part = [Math.min(end - share, end), Math.max(end - share, end), colours[loss], percent(share)];
       end -= share;
       return rowOf([names[loss], percent(share), bar([part])], [0]);
     });

@@ -9,8 +9,8 @@ import shutil
 import sys
 import unittest
 
-from program import QUESTION, SMALL, fresh, rows
-from test_report import ENDS_SCRIPT, MARKUP, Trace, capacity_of, report_capacity, report_of, sweep_of
+from program import FP8, QUESTION, SMALL, fresh, rows
+from test_report import ENDS_SCRIPT, MARKUP, Trace, capacity_of, report_capacity, report_of, report_run, sweep_of
 
 SKIPPED = 77
 DRIVER = shutil.which("chromedriver")
@@ -128,6 +128,20 @@ class Everyone(Browser):
             widths = self.driver.execute_script("return [...document.querySelectorAll('.falls .bar')].map((bar) => bar.clientWidth)")
             self.assertGreater(len(widths), 10)
             self.assertGreaterEqual(min(widths), 300)
+
+    def test_waterfall__draws_a_negative_share(self):
+        trace, page = report_of("fp8", FP8, "--set", "trace=summary")
+        time = report_run.time_of(trace)
+        step = time["names"].index("FLOPs in fp8 above the peak of bf16")
+        self.open(page)
+        for system, fall in zip(time["systems"], self.driver.find_elements(By.CSS_SELECTOR, ".falls > *"), strict=True):
+            self.assertLess(system["shares"][step], -0.05)
+            ends = [[float(text.rstrip("%")) / 100 for text in part] for part in self.driver.execute_script(
+                "return [...arguments[0].querySelectorAll('.bar i')].map((part) => [part.style.left, part.style.width])", fall)]
+            rest = 1 - sum(system["shares"][:step])
+            self.assertAlmostEqual(ends[step][0], rest, delta=1e-5)
+            self.assertAlmostEqual(ends[step][1], -system["shares"][step], delta=1e-5)
+            self.assertAlmostEqual(sum(ends[step]), ends[-1][1], delta=0.001)  # it ends at the MFU
 
     def test_dark__has_light_paper(self):
         look = "const style = getComputedStyle(document.body); return [style.color, style.backgroundColor]"
