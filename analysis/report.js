@@ -2,8 +2,6 @@
 // This part of the page shows the data of report.py. All texts go through textContent, so none of them is markup.
 "use strict";
 
-// Okabe and Ito's colours, which colour-blind readers tell apart. Black is white on a dark page.
-const PALETTE = ["blue", "vermillion", "green", "purple", "sky", "orange", "black", "yellow"].map((name) => `var(--${name})`);
 const LIMIT = "var(--limit)", RULE = "var(--rule)", INK = "var(--ink)";
 const SHOWN_ROWS = 500, CATEGORIES = 12;
 const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "idle [%]": 1, "comm [%]": 1, "peak [GiB]": 1,
@@ -214,7 +212,7 @@ function memorySection({ classes, systems }) {
 function lengthsSection({ detail, samples, shares, ends, tail }) {
   const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = 240, left = 34, bottom = 34;
   const box = section("Lengths of the samples");
-  const colours = { samples: PALETTE[0], tokens: PALETTE[5], "forward FLOPs": PALETTE[2] }, names = Object.keys(shares);
+  const colours = { samples: PALETTE[0], tokens: PALETTE[1], "forward FLOPs": PALETTE[2] }, names = Object.keys(shares);
   const top = Math.max(...names.flatMap((name) => shares[name])), step = (width - left) / shares.samples.length, one = (0.84 * step) / names.length;
   const y = (share) => 14 + (1 - share / top) * (height - bottom - 14);
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Shares by length: ${names.join(", ")}` });

@@ -2,7 +2,7 @@
 // This part of the page shows an answer of slimsim capacity: four pictures, the candidates, and what each offer assumes.
 
 const SHAPE_NAMES = ["circles", "squares", "diamonds", "triangles"];
-const FEWER = "var(--blue)", MORE = "var(--vermillion)", EVEN = 0.0005;
+const FEWER = PALETTE[0], MORE = PALETTE[1], EVEN = 0.0005;
 
 function daysSection({ offers, labels, points, front, cost, deadline, budget, subject }) {
   const marks = points.map(([x, y, offer, system, nodes, large]) => ({ x, y, large, shape: system, colour: PALETTE[offer % PALETTE.length],

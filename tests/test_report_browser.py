@@ -12,6 +12,9 @@ import unittest
 from program import FP8, QUESTION, SMALL, fresh, rows
 from test_report import ENDS_SCRIPT, MARKUP, Trace, capacity_of, report_capacity, report_of, report_run, sweep_of
 
+from common import COLOURS  # the import of test_report makes a path to it
+from report import ON_DARK
+
 SKIPPED = 77
 DRIVER = shutil.which("chromedriver")
 try:
@@ -154,6 +157,13 @@ class Everyone(Browser):
                 self.assertEqual(seen["light", "print"], seen["dark", "print"])
                 self.assertEqual(seen["light", "screen"], seen["dark", "print"])
                 self.assertNotEqual(seen["dark", "screen"], seen["dark", "print"])
+
+    def test_colours__are_those_of_pictures(self):
+        for colours, lighter in (("light", {}), ("dark", ON_DARK)):
+            self.open(sweep_of()[1], colours=colours)
+            found = self.driver.execute_script("return [...document.querySelectorAll('svg.scatter circle, svg.scatter polygon')].map((mark) => getComputedStyle(mark).fill)")
+            wanted = [lighter.get(colour, colour) for colour in COLOURS[:2]]  # of two systems
+            self.assertEqual(list(dict.fromkeys(found)), [f"rgb({', '.join(str(int(colour[at:at + 2], 16)) for at in (1, 3, 5))})" for colour in wanted])
 
     def test_print__has_no_controls_and_clips_nothing(self):
         for name, page in self.pages():
