@@ -282,6 +282,26 @@ class Pages(Browser):
             self.assertEqual((len(nodes), nodes), (len(table), sorted(nodes, reverse=not ascending)))
         self.check_page()
 
+    def test_capacity__has_intervals_and_the_nodes_of_the_front(self):
+        answer, page = capacity_of("question", QUESTION)
+        read = report_capacity.Answer(Trace(answer))
+        days, intervals = read.fitting["days"], report_capacity.interval_share(read.fitting)
+        self.open(page)
+        chart = self.driver.find_elements(By.CSS_SELECTOR, "svg.scatter")[0]
+        heights = self.driver.execute_script("return [...arguments[0].querySelectorAll('.interval')].map((bar) => bar.getBBox().height)", chart)
+        halves = sorted(days * intervals, reverse=True)
+        scale = max(heights) / halves[0]  # pixels of half a day
+        self.assertEqual(len(heights), sum(half * scale > 1.2 for half in halves))
+        self.assertGreater(len(heights), 4)
+        for height, half in zip(sorted(heights, reverse=True), halves):
+            self.assertAlmostEqual(height, scale * half, delta=0.1)
+        names = [name.text for name in chart.find_elements(By.CSS_SELECTOR, ".name")]
+        self.assertEqual(names[0], f"{read.subject['nodes']} {read.offers[read.subject['offer']]} nodes")
+        self.assertEqual(set(names), {f"{row['nodes']} {read.offers[row['offer']]} node{'s' if row['nodes'] > 1 else ''}" for row in read.front()})
+        self.assertIn("A bar is the 95% interval of the batches", self.texts("main")[0])
+        self.open(page, 400)
+        self.assertEqual({name.split()[0] for name in names}, set(self.texts("svg.scatter .name")))
+
     def test_capacity__keeps_names_of_offers_as_text(self):
         question = QUESTION.replace("name: first", f"name: '{MARKUP}'").replace("name: second", f"name: '{ENDS_SCRIPT}'")
         self.open(capacity_of("question_markup", question)[1])
