@@ -228,7 +228,7 @@ class Script:
         """Follow a part of a chain, and choose the branch of `if` whose test ends here."""
         if chain.kind or words[0] in TESTS or words[-1] == "]]":
             chain.add(self._holds(words), " ".join(words))
-            if chain.kind and token not in ("&&", "||"):
+            if chain.kind and self.branches and token not in ("&&", "||"):
                 chain.sign = "&&"  # of `then`
                 self.branches[-1].choose(chain.runs(), chain.unsure)
         elif all(branch.active for branch in self.branches) and chain.runs():
@@ -273,7 +273,7 @@ class Script:
                 self._link(chain, words, token)
             if ends:
                 chain = Chain()
-            if token == ";;" and in_case:
+            if token == ";;" and in_case and self.branches:
                 self.branches[-1].choose(False)
                 self.branches[-1].expects = True
 

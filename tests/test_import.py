@@ -403,7 +403,8 @@ srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attent
                                 (f"if {yes}; then {no} && {yes} && TP=8; else TP=4; fi", 2, []), (f"if {yes} && {no}; then TP=4; fi", 2, []),
                                 (f"if {no} || {yes}; then TP=4; else TP=8; fi", 4, []), (f"if {no} && {yes}; then TP=8; elif {no} || {yes}; then TP=4; fi", 4, []),
                                 (f"if {no} || {unknown}; then TP=4; fi", 4, [f"{no} || {unknown} holds"]),
-                                ("if cat log | grep x; then TP=4; else TP=8; fi", 4, ["cat log | grep x holds"])):
+                                ("if cat log | grep x; then TP=4; else TP=8; fi", 4, ["cat log | grep x holds"]),
+                                (f"elif {no}; then TP=4", 4, []), (f"if {yes} && fi && {no}; TP=4", 4, []), ("case x in x) esac ;; TP=4", 4, [])):  # no script of bash
             with self.subTest(chain):
                 script = shell.Script(f"A=1\nB=2\nTP=2\n{chain}\ntorchrun --tp $TP\n", {})
                 self.assertEqual((script.commands[-1], script.unsure, script.branches), (["torchrun", "--tp", str(tp)], said, []))
