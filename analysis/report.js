@@ -2,10 +2,9 @@
 // This part of the page shows the data of report.py. All texts go through textContent, so none of them is markup.
 "use strict";
 
-// Okabe and Ito's colours, which colour-blind readers tell apart. Black is white on a dark page.
-const PALETTE = ["blue", "vermillion", "green", "purple", "sky", "orange", "black", "yellow"].map((name) => `var(--${name})`);
 const LIMIT = "var(--limit)", RULE = "var(--rule)", INK = "var(--ink)";
 const SHOWN_ROWS = 500, CATEGORIES = 12;
+const LINE = 1.2, LETTER = 6; // pixels: the width of a line, and of a letter of a name
 const DIGITS = { "tokens/s/GPU": 0, "speed-up": 2, "time [s]": 3, "MFU [%]": 1, "compute [%]": 1, "idle [%]": 1, "comm [%]": 1, "peak [GiB]": 1,
   days: 1, "cost [$]": 0, "GPU-hours": 0, "energy [MWh]": 1, "CO2 [t]": 1, "goodput [%]": 1 };
 
@@ -40,6 +39,10 @@ function scroller(className, label, ...children) {
 
 function section(title) {
   return add(make("section"), make("h2", {}, title));
+}
+
+function clip(name, size) {
+  return name.length > size ? `${name.slice(0, size - 1)}…` : name;
 }
 
 function count(number) {
@@ -163,14 +166,14 @@ function rankingSection({ ranking }) {
     (row) => (/^ ?1 /.test(row[0]) ? "best" : "")), make("p", { className: "small lines" }, ranking.note));
 }
 
-/** A waterfall a system: each loss begins where the one above it ends. */
+/** A waterfall a system: each loss begins where the one above it ends. A negative share goes back up. */
 function timeSection({ missing, names, colours, mfu_colour, free, systems }) {
   const box = section("Where the GPUs' time goes, from peak to MFU");
   if (missing) return add(box, make("p", {}, missing));
   const falls = systems.map(({ label, mfu, shares }) => {
     let end = 1;
     const rows = shares.map((share, loss) => {
-      const part = [end - share, end, colours[loss], percent(share)];
+      const part = [Math.min(end - share, end), Math.max(end - share, end), colours[loss], percent(share)];
       end -= share;
       return rowOf([names[loss], percent(share), bar([part])], [0]);
     });
@@ -214,7 +217,7 @@ function memorySection({ classes, systems }) {
 function lengthsSection({ detail, samples, shares, ends, tail }) {
   const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = 240, left = 34, bottom = 34;
   const box = section("Lengths of the samples");
-  const colours = { samples: PALETTE[0], tokens: PALETTE[5], "forward FLOPs": PALETTE[2] }, names = Object.keys(shares);
+  const colours = { samples: PALETTE[0], tokens: PALETTE[1], "forward FLOPs": PALETTE[2] }, names = Object.keys(shares);
   const top = Math.max(...names.flatMap((name) => shares[name])), step = (width - left) / shares.samples.length, one = (0.84 * step) / names.length;
   const y = (share) => 14 + (1 - share / top) * (height - bottom - 14);
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Shares by length: ${names.join(", ")}` });
@@ -245,13 +248,13 @@ function ticksOf(low, high, n) {
   return ticks;
 }
 
-/** An axis of numbers, or of categories at equal distances: texts, or few numbers if `few`. */
-function axisOf(values, few = false) {
+/** An axis of numbers, or of categories at equal distances: texts, or few numbers if `few`. part: what is free at its ends. */
+function axisOf(values, few = false, part = 0.05) {
   const found = [...new Set(values)].sort(compare);
   if (values.some((value) => typeof value === "string") || (few && found.length <= CATEGORIES))
     return { of: (value) => (found.indexOf(value) + 0.5) / found.length, ticks: found.map((value, i) => [(i + 0.5) / found.length, textOfCell(value)]) };
   let low = Math.min(...values), high = Math.max(...values);
-  const pad = 0.05 * (high - low || Math.abs(high) || 1);
+  const pad = part * (high - low || Math.abs(high) || 1);
   [low, high] = [low - pad, high + pad];
   const share = (value) => (value - low) / (high - low);
   return { of: share, ticks: ticksOf(low, high, 5).map((value) => [share(value), count(Number(value.toPrecision(6)))]) };
@@ -287,15 +290,33 @@ function walkable(picture, marks, label) {
   picture.addEventListener("blur", leave);
 }
 
-/** Points over two axes. points: {x, y, colour, hollow, text, shape}. limit: a line across, at a y. xLimit: a line
- * upwards. categories: few numbers of x stand at equal distances. lines: {points: [[x, y]], colour}. */
-function scatter(points, xName, yName, { limit = null, xLimit = null, categories = false, lines = [] } = {}) {
+/** Names left of and below their marks, the large one's first, without those that would cover another one. */
+function labelsOf(marks, left) {
+  const taken = [];
+  return marks.filter(({ point }) => point.label).sort((a, b) => Boolean(b.point.large) - Boolean(a.point.large) || a.y - b.y).flatMap(({ point, x, y }) => {
+    const end = Math.max(x - 7, left + LETTER * point.label.length), begin = end - LETTER * point.label.length;
+    if (taken.some((other) => Math.abs(y - other.y) < 14 && begin < other.end && other.begin < end)) return [];
+    taken.push({ begin, end, y });
+    return [drawn("text", { x: end, y: y + 15, "text-anchor": "end", class: "name" }, point.label)];
+  });
+}
+
+/** A bar of an interval with its caps, if it is wider than a line. */
+function intervalBar(x, high, low, colour) {
+  if (low - high <= LINE) return null;
+  return drawn("path", { d: `M${x - 3},${high}h6m-3,0V${low}m-3,0h6`, class: "interval", style: `fill: none; stroke: ${colour}; stroke-width: ${LINE}` });
+}
+
+/** Points over two axes. points: {x, y, colour, hollow, text, shape, label, half: of the interval of y, ink: its colour}.
+ * limit: a line across, at a y. xLimit: a line upwards. categories: few numbers of x stand at equal distances.
+ * lines: {points: [[x, y]], colour}. pads: what is free at the ends of both axes. */
+function scatter(points, xName, yName, { limit = null, xLimit = null, categories = false, lines = [], pads = [] } = {}) {
   const narrow = window.innerWidth < 640, width = narrow ? 400 : 820, height = narrow ? 320 : 380, left = 76, right = 40, top = 22, bottom = 42;
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, class: "scatter" });
   if (points.length === 0) return make("p", {}, "No row has both columns.");
-  const xAxis = axisOf([...points.map(({ x }) => x), ...(xLimit === null ? [] : [xLimit])], categories), yAxis = axisOf([...points.map(({ y }) => y), ...(limit === null ? [] : [limit])]);
+  const xAxis = axisOf([...points.map(({ x }) => x), ...(xLimit === null ? [] : [xLimit])], categories, pads[0]);
+  const yAxis = axisOf([...points.flatMap(({ y, half }) => (half ? [y - half, y + half] : [y])), ...(limit === null ? [] : [limit])], false, pads[1]);
   const x = (share) => left + share * (width - left - right), y = (share) => height - bottom - share * (height - top - bottom);
-  const clip = (name, size) => (name.length > size ? `${name.slice(0, size - 1)}…` : name);
   const line = (x1, x2, y1, y2, colour, dashes = "none") => drawn("line", { x1, x2, y1, y2, style: `stroke: ${colour}`, "stroke-dasharray": dashes });
   const sparse = Math.ceil(xAxis.ticks.length / (narrow ? 4 : 9));
   xAxis.ticks.filter((tick, i) => i % sparse === 0).forEach(([at, name]) => add(picture, line(x(at), x(at), top, height - bottom, RULE),
@@ -306,14 +327,17 @@ function scatter(points, xName, yName, { limit = null, xLimit = null, categories
   if (xLimit !== null) add(picture, line(x(xAxis.of(xLimit)), x(xAxis.of(xLimit)), top, height - bottom, LIMIT, "5 3"));
   for (const { points: joined, colour } of lines)
     add(picture, drawn("polyline", { points: joined.map((at) => `${x(xAxis.of(at[0]))},${y(yAxis.of(at[1]))}`).join(" "), style: `fill: none; stroke: ${colour}` }));
+  for (const { x: at, y: value, half, ink = INK } of points.filter((point) => point.half))
+    add(picture, intervalBar(x(xAxis.of(at)), y(yAxis.of(value + half)), y(yAxis.of(value - half)), ink));
   const marks = points.map((point) => {
     const look = { style: point.hollow ? `fill: none; stroke: ${point.colour}` : `fill: ${point.colour}` };
     const mark = markOf(point.shape || 0, x(xAxis.of(point.x)), y(yAxis.of(point.y)), point.large ? 8 : 4.5, look);
     mark.addEventListener("pointermove", (event) => showHover(point.text, event));
     mark.addEventListener("pointerleave", hideHover);
     picture.append(mark);
-    return { mark, text: point.text, at: [xAxis.of(point.x), yAxis.of(point.y)] };
+    return { mark, text: point.text, at: [xAxis.of(point.x), yAxis.of(point.y)], point, x: x(xAxis.of(point.x)), y: y(yAxis.of(point.y)) };
   });
+  add(picture, ...labelsOf(marks, left));
   walkable(picture, marks.sort((a, b) => a.at[0] - b.at[0] || a.at[1] - b.at[1]), `${yName} over ${xName}`);
   return add(picture, drawn("text", { x: width - right, y: height - 6, "text-anchor": "end" }, xName), drawn("text", { x: 4, y: 12 }, yName));
 }

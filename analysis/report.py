@@ -20,10 +20,12 @@ import report_capacity
 import report_lanes
 import report_run
 import report_sweep
-from common import Trace, point_of, reading
+from common import COLOURS, Trace, point_of, reading
 from output import exit_with, target_of, write
+from slimsim.plot.style import BLACK, BLUE
 
 HERE = pathlib.Path(__file__).resolve().parent
+ON_DARK = {BLUE: "#3b9bd6", BLACK: "#ffffff"}  # colours that are too dark for a dark page
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -50,6 +52,14 @@ def source(*names):
     return re.sub(r"(?m)^ +|^//.*\n|^ */\*(?:.|\n)*?\*/\n", "", "".join((HERE / name).read_text(encoding="utf-8") for name in names))
 
 
+def palette():
+    """The colours of systems and other series, which are those of pictures: rules of the page, and their names for its scripts."""
+    names = [f"--series-{i}" for i, _ in enumerate(COLOURS)]
+    light, dark = (" ".join(f"{name}: {of.get(colour, colour)};" for name, colour in zip(names, COLOURS)) for of in ({}, ON_DARK))
+    return (f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n",
+            f"const PALETTE = {json.dumps([f'var({name})' for name in names])};\n")
+
+
 def page_of(path):
     trace = Trace(path)
     if "candidates" in trace.file:
@@ -63,7 +73,8 @@ def page_of(path):
         content["lanes"] = report_lanes.lanes_of(trace, report_run.order_of(trace))
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    style, script = source("report.css"), source("report_lanes.js", "report_capacity.js", "report.js")
+    rules, names = palette()
+    style, script = rules + source("report.css"), source("report_lanes.js") + names + source("report_capacity.js", "report.js")
     return PAGE.format(title=html.escape(f"{content['name']}: slimsim"), style=style, script=script, data=data)
 
 

@@ -2,27 +2,36 @@
 // This part of the page shows an answer of slimsim capacity: four pictures, the candidates, and what each offer assumes.
 
 const SHAPE_NAMES = ["circles", "squares", "diamonds", "triangles"];
-const FEWER = "var(--blue)", MORE = "var(--vermillion)", EVEN = 0.0005;
+const FEWER = PALETTE[0], MORE = PALETTE[1], EVEN = 0.0005;
+
+/** The sentence about bars, where there are any. */
+function intervalNote(halves) {
+  return halves.some((half) => half > 0) ? " A bar is the 95% interval of the batches, where it is wider than a line." : "";
+}
 
 function daysSection({ offers, labels, points, front, cost, deadline, budget, subject }) {
-  const marks = points.map(([x, y, offer, system, nodes, large]) => ({ x, y, large, shape: system, colour: PALETTE[offer % PALETTE.length],
+  const labelOf = (offer, nodes) => (window.innerWidth < 640 ? `${nodes}`
+    : `${nodes} ${offers.length > 1 ? `${clip(offers[offer].name, 16)} ` : ""}node${nodes === 1 ? "" : "s"}`);
+  const marks = points.map(([x, y, offer, system, nodes, large, half]) => ({ x, y, half, large, shape: system, colour: PALETTE[offer % PALETTE.length],
+    label: large || front.some((at) => at[0] === x && at[1] === y) ? labelOf(offer, nodes) : "",
     text: `${nodes} nodes of ${offers[offer].name}, ${labels[system]}\n${y.toFixed(1)} days\n${cost}: ${count(Math.round(x))}` }));
   marks.sort((a, b) => Boolean(a.large) - Boolean(b.large));
   const shapes = labels.map((label, i) => `${SHAPE_NAMES[i % SHAPE_NAMES.length]}: ${label}`).join("; ");
   const limits = [deadline === null ? "" : ` The line across is the deadline of ${deadline} days.`, budget === null ? "" : ` The line upwards is the budget of $${count(budget)}.`];
   return add(section("Days against cost"), make("p", {}, `The large mark: ${subject}.`),
-    make("p", { className: "small" }, `A mark is a number of nodes; ${shapes}. The line joins the fewest days for the cost.${limits.join("")}`),
+    make("p", { className: "small" }, `A mark is a number of nodes; ${shapes}. The line joins the fewest days for the cost.${limits.join("")}${intervalNote(points.map((point) => point[6]))}`),
     legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length]])),
-    scatter(marks, cost, "days", { limit: deadline, xLimit: budget, lines: [{ points: front, colour: INK }] }));
+    scatter(marks, cost, "days", { limit: deadline, xLimit: budget, lines: [{ points: front, colour: INK }], pads: [0.18, 0.1] }));
 }
 
 function sizesSection({ offers, sizes }) {
   const box = section("Cost and energy by size");
-  add(box, make("p", { className: "small" }, "The whole training, with the fastest system of each offer and size. A dashed line is a limit."),
+  add(box, make("p", { className: "small" }, "The whole training, with the fastest system of each offer and size. A dashed line is a limit." +
+    intervalNote(sizes.flatMap(({ lines }) => lines.flat().map((point) => point[2])))),
     legend(offers.map(({ name }, i) => [name, PALETTE[i % PALETTE.length], i])));
   for (const { name, limit, lines } of sizes) {
     const coloured = lines.map((points, i) => ({ points, colour: PALETTE[i % PALETTE.length] }));
-    const marks = coloured.flatMap(({ points, colour }, i) => points.map(([x, y]) => ({ x, y, colour, shape: i,
+    const marks = coloured.flatMap(({ points, colour }, i) => points.map(([x, y, half]) => ({ x, y, half, ink: colour, colour, shape: i,
       text: `${x} nodes of ${offers[i].name}\n${name}: ${count(Math.round(y))}` })));
     add(box, scatter(marks, "nodes that train", name, { limit, categories: true, lines: coloured }));
   }

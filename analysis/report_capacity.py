@@ -5,7 +5,7 @@ import re
 from common import TOP, numpy, text_of
 from report_run import BESIDE
 from report_sweep import plain
-from slimsim.plot.tradeoff import COST_NAMES, Answer, amount
+from slimsim.plot.tradeoff import COST_NAMES, Answer, interval_share
 
 BINS = 40
 INDENT = 2  # of YAML
@@ -106,16 +106,16 @@ def rows_of(answer):
 
 
 def points_of(answer):
-    """Marks of days against cost: [cost, days, offer, system, nodes, whether it is the subject]."""
+    """Marks of days against cost: [cost, days, offer, system, nodes, whether it is the subject, half of the interval of days]."""
     return [[plain(row[answer.cost]), plain(row["days"]), int(row["offer"]), int(row["system"]), int(row["nodes"]),
-             answer.is_subject(row)] for row in answer.fitting]
+             answer.is_subject(row), plain(row["days"] * interval_share(row))] for row in answer.fitting]
 
 
 def sizes_of(answer):
-    """Lines of cost and energy over nodes: [{name, limit, lines: [of each offer [[nodes, value]]]}]."""
+    """Lines of cost and energy over nodes: [{name, limit, lines: [of each offer [[nodes, value, half of its interval]]]}]."""
     columns = [(answer.cost, COST_NAMES[answer.cost], answer.budget), ("mwh", "energy [MWh]", answer.limit("mwh"))]
     return [{"name": name, "limit": limit,
-             "lines": [[[int(row["nodes"]), plain(row[column])] for row in answer.fastest_of_sizes(offer)
+             "lines": [[[int(row["nodes"]), plain(row[column]), plain(row[column] * interval_share(row))] for row in answer.fastest_of_sizes(offer)
                         if numpy.isfinite(row[column])] for offer, _ in enumerate(answer.offers)]}
             for column, name, limit in columns if numpy.isfinite(answer.fitting[column]).any()]
 

@@ -23,7 +23,8 @@ def rows_of(trace, swept):
     rows = []
     for row in trace.table("summary"):
         fits = bool(row["fits"])
-        results = [row["tokens_per_s_per_gpu"], row["speed_up"], row["time_mean_s"], 100 * row["mfu"], 100 * compute_share(row),
+        speed_up = numpy.nan if row["first_exceeds_limit"] else row["speed_up"]  # over a system that cannot run
+        results = [row["tokens_per_s_per_gpu"], speed_up, row["time_mean_s"], 100 * row["mfu"], 100 * compute_share(row),
                    100 * waiting_share(row), 100 * exposed_share(row)]
         plan = text_of(row["plan_text"])
         rows.append([plain(row["point"]), *(plain(row[name]) for name in swept), trace.labels[row["system"]],
@@ -38,7 +39,7 @@ def option_of(trace, swept, row):
     keys = ", ".join(f"{name} {plain(row[name])}" for name in swept)
     lines = [f"point {row['point']}: {keys}", f"{row['time_mean_s']:.3f} s an iteration, {100 * row['mfu']:.1f}% of the GPUs' peak (MFU)",
              text_of(row["plan_text"])]
-    if len(trace.labels) > 1:
+    if len(trace.labels) > 1 and not row["first_exceeds_limit"]:
         lines.insert(1, f"{row['speed_up']:.2f}x as fast as {trace.labels[0]} there")
     return {"name": trace.labels[row["system"]], "number": f"{row['tokens_per_s_per_gpu']:,.0f}",
             "beside": f"± {half:,.0f}" if half > 1e-9 * row["tokens_per_s_per_gpu"] else "", "unit": "tokens/s/GPU", "lines": lines}

@@ -261,7 +261,7 @@ def read_lines(path, text):
 
 
 def read_yaml(path, text):
-    """List the switches or blocks of topology.yaml in the same form. Of several topologies, the cluster's default counts."""
+    """List the switches or blocks of topology.yaml in the same form. The cluster's default counts where there are several."""
     try:
         listed = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -343,7 +343,7 @@ def read(path, text, options):
         raise ValueError(f"{fabrics[0][0]}: it lists {n_fabric} nodes; allowed: --nodes of at most so many")
     platform.set("nodes", n_nodes)
     if n_nodes == 1 and not options.get("nodes") and not fabrics:
-        platform.assumed.append("the cluster is this node alone; --nodes N or a topology.conf says how many there are.")
+        platform.assumed.append("the cluster is this node alone; --nodes N or Slurm's file says how many there are.")
     if not nodes:
         platform.set("gpus_per_node", 8)
         platform.assumed.append("a node has 8 GPUs and the links of the device's data sheet. NCCL's topology (NCCL_TOPO_DUMP_FILE) says both.")

@@ -3,8 +3,10 @@
 
 1. Lines that end with a backslash go on. Comments and here-documents are left out, `#SBATCH` is a command.
 2. Assignments are followed, also of arrays, their entries and with `+=`. `${NAME:-default}` and `$((A * B))` are computed.
-3. Of `if`, the branch is taken whose test can be evaluated and holds. If a test cannot be evaluated, it counts as true.
-4. Loops and functions are read once. `$(command)` has no value.
+3. `if` takes the branch whose test can be evaluated and holds. If a test cannot be evaluated, it counts as true.
+4. Before `&&` and `||`, tests count in the same way, and commands succeed. A test that cannot be evaluated lets the command
+   behind it run, so before `||` it counts as false.
+5. Loops and functions are read once. `$(command)` has no value.
 """
 import ast
 import fnmatch
@@ -22,6 +24,7 @@ ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 NUMBER_TESTS = {"-eq": operator.eq, "-ne": operator.ne, "-lt": operator.lt, "-le": operator.le, "-gt": operator.gt,
                 "-ge": operator.ge}
 TEXT_TESTS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne}
+TESTS = ("[", "[[", "test")
 PREFIXES = ("export", "local", "readonly", "declare", "typeset", "do", "{", "!")
 OTHERS = ("for", "while", "until", "select", "done", "}", "function")  # of loops and functions
 
@@ -107,7 +110,7 @@ class Script:
         self.given = dict(variables)
         self.variables = {name: [value] for name, value in variables.items()}
         self.commands, self.unsure = [], []
-        self.branches = []  # of `if` and `case` that are open, and of a test before && or ||
+        self.branches = []  # of `if` and `case` that are open
         self._read(list(tokens(text)))
 
     def _braced(self, inside):
@@ -194,7 +197,7 @@ class Script:
 
     def _holds(self, words):
         """Return whether a test holds. None: it cannot be evaluated."""
-        words = [" ".join(self.fields(word)) for word in words if word not in ("[", "]", "[[", "]]", "test")]
+        words = [" ".join(self.fields(word)) for word in words if word not in (*TESTS, "]", "]]")]
         if len(words) == 2 and words[0] in ("-z", "-n"):
             return (words[1] == "" or words[1].startswith(UNSET)) == (words[0] == "-z")
         if any(UNSET in word for word in words):
@@ -205,8 +208,8 @@ class Script:
             return NUMBER_TESTS[words[1]](int(words[0]), int(words[2]))
         return None
 
-    def _statement(self, words):
-        """Follow assignments, and keep a command."""
+    def _statement(self, words, unsure):
+        """Follow assignments, and keep a command, which depends on what a test is assumed to be (None: on nothing)."""
         while words and words[0] in PREFIXES:
             words = [word for word in words[1:] if not re.fullmatch(r"-[a-zA-Z]", word)]
         matters = bool(words) and any(word.startswith("--") for word in words)
@@ -218,29 +221,38 @@ class Script:
         if fields and fields[0] != "set":
             self.commands.append(fields)
         if matters:
-            self.unsure += [branch.unsure for branch in self.branches if branch.unsure and branch.unsure not in self.unsure]
+            found = [*(branch.unsure for branch in self.branches), unsure]
+            self.unsure += [one for one in dict.fromkeys(found) if one and one not in self.unsure]
 
-    def _if(self, kind, words):
-        """Begin or change a branch of `if`."""
-        test = True if kind == "else" else self._holds(words)
-        if kind == "if":
-            self.branches.append(Branch())
-        self.branches[-1].choose(test is not False, " ".join(words) if test is None else None)
+    def _link(self, chain, words, token):
+        """Follow a part of a chain, and choose the branch of `if` whose test ends here."""
+        if chain.kind or words[0] in TESTS or words[-1] == "]]":
+            chain.add(self._holds(words), " ".join(words))
+            if chain.kind and self.branches and token not in ("&&", "||"):
+                chain.sign = "&&"  # of `then`
+                self.branches[-1].choose(chain.runs(), chain.unsure)
+        elif all(branch.active for branch in self.branches) and chain.runs():
+            self._statement(words, chain.unsure)
+            chain.holds = True if token != "|" else chain.holds
+        chain.sign = token if token in ("&&", "||") else chain.sign
 
     def _case(self, words):
         """Begin a branch of `case`, whose patterns are these."""
         branch, patterns = self.branches[-1], [pattern for word in words for pattern in self.fields(word)]
         branch.choose(any(fnmatch.fnmatchcase(branch.value, pattern) for pattern in patterns),
-                      f"case {branch.value} in {'|'.join(words)})" if UNSET in branch.value else None)
+                      f"case {branch.value} in {'|'.join(words)}) holds" if UNSET in branch.value else None)
 
     def _read(self, all_tokens):
-        statement, guarded = [], False
+        statement, chain = [], Chain()
         for token in [*all_tokens, "\n"]:
             in_case = bool(self.branches) and self.branches[-1].value is not None
             if token not in OPERATORS or (token == "|" and in_case and self.branches[-1].expects):
                 statement += [token] if token != "|" else []
                 continue
             words, statement = statement, []
+            if token == "|" and (chain.kind or words[:1] in (["if"], ["elif"])):
+                statement = [*words, "|"]
+                continue
             if words and words[0] == "case" and "in" in words:
                 at = words.index("in")
                 self.branches.append(Branch(" ".join(field for word in words[1:at] for field in self.fields(word))))
@@ -250,27 +262,48 @@ class Script:
                 continue
             while words and words[0] in ("then", "else"):
                 if words.pop(0) == "else" and self.branches:
-                    self._if("else", [])
-            if words and words[0] in ("if", "elif"):
-                self._if(words[0], words[1:])
-            elif words and words[0] in ("fi", "esac"):
+                    self.branches[-1].choose(True)
+            ends = bool(words) and token not in ("&&", "||", "|")
+            if words and words[0] in ("fi", "esac"):
                 self.branches = self.branches[:-1]
-            elif words and words[0] in ("[", "[[", "test") and token in ("&&", "||"):
-                test, self.branches, guarded = self._holds(words), self.branches + [Branch()], True
-                self.branches[-1].choose(test != (token == "||"), " ".join(words) if test is None else None)
-                continue
-            elif words and words[0] not in OTHERS and all(branch.active for branch in self.branches):
-                self._statement(words)
-            if guarded:
-                self.branches, guarded = self.branches[:-1], False
-            if token == ";;" and in_case:
+            elif words and words[0] not in OTHERS:
+                if words[0] in ("if", "elif"):
+                    self.branches += [Branch()] if words[0] == "if" else []
+                    chain = Chain(words.pop(0))
+                self._link(chain, words, token)
+            if ends:
+                chain = Chain()
+            if token == ";;" and in_case and self.branches:
                 self.branches[-1].choose(False)
                 self.branches[-1].expects = True
 
 
+class Chain:
+    """It is tests and commands with && and || between them: whether the parts up to now hold (None: that cannot be
+    evaluated), the sign before the next part, the text of the tests, and what is assumed of them. kind: it is the test of
+    `if` or `elif`."""
+
+    def __init__(self, kind=None):
+        self.kind, self.holds, self.sign, self.text, self.unsure = kind, True, "&&", "", None
+
+    def add(self, test, text):
+        """Take the next test. One value decides && or || alone, and otherwise a value that is not known."""
+        values, decides = (self.holds, test), self.sign == "||"
+        self.holds = decides if decides in values else None if None in values else not decides
+        self.text = f"{self.text} {self.sign} {text}" if self.text else text
+
+    def runs(self):
+        """Return whether what follows is run. If that is not known, assume that it is."""
+        needed = self.sign == "&&"
+        if self.holds is None:
+            self.holds = needed
+            self.unsure = self.text and f"{self.text} {'holds' if needed else 'does not hold'}"
+        return self.holds == needed
+
+
 class Branch:
     """It is an `if` or a `case` that is open: whether one of its branches was taken, whether the present one is, and the
-    test that it depends on if that cannot be evaluated."""
+    assumption about a test that it depends on if that cannot be evaluated."""
 
     def __init__(self, value=None):
         self.value, self.taken, self.active, self.expects = value, False, value is None, value is not None

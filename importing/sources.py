@@ -230,7 +230,7 @@ def _script(path, text, given):
                     "axolotl, LLaMA-Factory or Accelerate, NCCL's topology or Slurm's, or a plan in words (\"TP4 PP4 DP16\")")
     report.unread = unread
     for test in unsure:
-        report.say("assumed", f"the test {test} holds; it depends on what the script does not set")
+        report.say("assumed", f"the test {test}; it depends on what the script does not set")
     for word in unread:
         report.say("assumed", f"{word} is empty, as the script does not say its value")
     return report, module

@@ -28,6 +28,8 @@ systems:
   - {name: slimpack, plan: {tp: 2, pp: 2, recompute: norm+activation}}
 """
 
+FP8 = SMALL.replace("model: llama-7b\ndevice: h800", "model: llama3-8b\ndevice: h100-sxm\nprecision: fp8-tensor").replace("framework: slimpack-paper\n", "")
+
 QUESTION = """\
 name: question
 model: llama-7b

@@ -20,6 +20,7 @@ RECIPES = pathlib.Path(__file__).resolve().parent / "recipes"
 sys.path.insert(0, str(RECIPES.parents[1] / "importing"))
 import common
 import main
+import shell
 
 os.environ.setdefault("SLIMSIM_DATA", str(RECIPES.parents[1]))
 common.program = lambda *_: subprocess.CompletedProcess([], 0, "", "x is taken as llama3-8b\n")
@@ -384,6 +385,29 @@ srun -N 9 --label bash -c "$CMD --seq-length ${SEQ} --vocab-size 128256 --attent
         self.assertNotIn("$LOG", run("import", "-", "1=8B", input=unheard + self.SCRIPT).stdout)
         heard = "[ -f $LOG ] && SIZE=8B\n"
         self.assertIn("the test [ -f $LOG ] holds", run("import", "-", input=self.SCRIPT.replace("SIZE=$1\n", heard)).stdout)
+        heard = heard.replace("&&", "||")
+        self.assertIn("the test [ -f $LOG ] does not hold;", run("import", "-", input=self.SCRIPT.replace("SIZE=$1\n", heard)).stdout)
+
+    def test_chains_of_tests__are_followed(self):
+        """A is 1 and B is 2, and $U has no value. Where a chain stops, TP=2 stays, and the rest of the script is read."""
+        yes, no, unknown = "[ $A = 1 ]", "[ $A = 2 ]", "[ $U = 7B ]"
+        for chain, tp, said in ((f"{yes} && [ $B = 2 ] && TP=4", 4, []), (f"{no} && [ $B = 2 ] && TP=4", 2, []), (f"{yes} && {no} && TP=4", 2, []),
+                                (f"{no} && {no} && {no} && TP=4", 2, []), (f"{no} || [ $B = 1 ] || TP=4", 4, []), (f"{yes} || {no} || TP=4", 2, []),
+                                (f"{yes} || {no} && TP=4", 4, []), (f"{no} && {yes} || TP=4", 4, []), (f"{no} && TP=8 || TP=4", 4, []),
+                                (f"{yes} && TP=4 || TP=8", 4, []), (f"{no} &&\n  TP=4", 2, []), (f"{yes} && cat log | grep x && TP=4", 4, []),
+                                ("[[ $A = 1 && $B = 1 ]] && TP=4", 2, []), (f"{unknown} && TP=4", 4, [f"{unknown} holds"]),
+                                (f"{unknown} || TP=4", 4, [f"{unknown} does not hold"]), (f"{unknown} && {no} && TP=4", 2, []),
+                                (f"{unknown} || {no} || TP=4", 4, [f"{unknown} || {no} does not hold"]),
+                                (f"{unknown} && TP=4 || TP=8", 4, [f"{unknown} holds"]), (f"{unknown} || {yes} && TP=4", 4, []),
+                                (f"if {yes}; then {no} && {no} && TP=8; TP=4; fi", 4, []), (f"if {no}; then {yes} && {no} && TP=8; fi", 2, []),
+                                (f"if {yes}; then {no} && {yes} && TP=8; else TP=4; fi", 2, []), (f"if {yes} && {no}; then TP=4; fi", 2, []),
+                                (f"if {no} || {yes}; then TP=4; else TP=8; fi", 4, []), (f"if {no} && {yes}; then TP=8; elif {no} || {yes}; then TP=4; fi", 4, []),
+                                (f"if {no} || {unknown}; then TP=4; fi", 4, [f"{no} || {unknown} holds"]),
+                                ("if cat log | grep x; then TP=4; else TP=8; fi", 4, ["cat log | grep x holds"]),
+                                (f"elif {no}; then TP=4", 4, []), (f"if {yes} && fi && {no}; TP=4", 4, []), ("case x in x) esac ;; TP=4", 4, [])):  # no script of bash
+            with self.subTest(chain):
+                script = shell.Script(f"A=1\nB=2\nTP=2\n{chain}\ntorchrun --tp $TP\n", {})
+                self.assertEqual((script.commands[-1], script.unsure, script.branches), (["torchrun", "--tp", str(tp)], said, []))
 
     def test_variables_of_slurm__are_those_of_its_flags(self):
         script = """\

@@ -36,7 +36,7 @@ class Import(unittest.TestCase):
         keys, remarks = self.platform(CLUSTERS / "h200.xml")
         self.assertEqual(keys, {"nodes": 1, "gpus_per_node": 8, "nvlink": "450GBps", "nic": "400Gbps", "pcie": "64GBps"})
         self.assertEqual(remarks, ["Taken: the GPU is h200; the scenario says `device: h200`.",
-                                   "Assumed: the cluster is this node alone; --nodes N or a topology.conf says how many there are.",
+                                   "Assumed: the cluster is this node alone; --nodes N or Slurm's file says how many there are.",
                                    "Left out: 1 NIC below 400 Gb/s."])
         keys, remarks = self.platform("--nodes", "4", CLUSTERS / "h200.xml")
         self.assertEqual((keys["nodes"], len(remarks)), (4, 2))

@@ -11,7 +11,7 @@ import h5py
 import numpy
 
 from cli_case import SOURCE
-from program import SCRATCH, SMALL, fresh, run, write
+from program import FP8, SCRATCH, SMALL, fresh, run, write
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "python"))
@@ -20,7 +20,7 @@ os.environ["MPLBACKEND"] = "Agg"
 import matplotlib  # noqa: E402  the path comes first
 import slimsim  # noqa: E402
 from slimsim import plot  # noqa: E402
-from slimsim.plot import strips, timeline, tornado  # noqa: E402
+from slimsim.plot import strips, timeline, tornado, waterfall  # noqa: E402
 from slimsim.plot.trace import Trace  # noqa: E402
 
 TABLE = """\
@@ -82,6 +82,18 @@ class Plot(unittest.TestCase):
         found = texts(plot.explain(explained))
         for system in explained["systems"]:
             self.assertTrue(any(text.startswith(f"{system['label']}: MFU {100 * system['mfu']:.1f}%") for text in found), found)
+
+    def test_explanation__draws_a_negative_share(self):
+        explained = slimsim.explain(write("fp8.yaml", FP8))
+        for system, axes in zip(explained["systems"], plot.explain(explained).axes[::2]):
+            steps = waterfall.steps_of(system)
+            row = [key for key, *_ in steps].index("fp8_above_bf16_peak")
+            bar, (*_, begin, end) = axes.patches[row], steps[row]
+            self.assertLess(end, begin - 5)
+            self.assertAlmostEqual(min(bar.get_bbox().intervalx), end)
+            self.assertAlmostEqual(max(bar.get_bbox().intervalx), begin)
+            self.assertAlmostEqual(begin, 100 * system["mfu"], delta=0.1)  # it ends at the MFU
+            self.assertIn(f"{end - begin:.1f}", [text.get_text() for text in axes.texts])
 
     def test_tornado__has_a_row_of_an_assumption_with_ties_and_winners(self):
         path = write("small.sensitivity.csv", TABLE)
