@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests hold the pictures of slimsim.plot against the tables that they draw."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,20 @@ class Plot(unittest.TestCase):
             areas = [area(polygon.vertices) for shape in axes.collections if isinstance(shape, matplotlib.collections.PolyCollection)
                      for polygon in shape.get_paths()]
             self.assertAlmostEqual(sum(areas) / float(system.iteration["total_s"]), 1, places=6)
+
+    def test_speed_ups__are_left_out_over_a_base_that_does_not_fit(self):
+        def speeds(path):
+            found = texts(plot.waste(path)) + texts(plot.pipelines(path))
+            return [text for text in found if re.search(r"[0-9]x (the speed of )?best-fit", text)]
+
+        self.assertEqual(len(speeds(self.trace)), 2)
+        path = SCRATCH / "exceeds.h5"
+        shutil.copy(self.trace, path)
+        with h5py.File(path, "r+") as file:
+            table = file["summary"][:]
+            table["fits"][0], table["first_exceeds_limit"] = 0, 1
+            file["summary"][:] = table
+        self.assertEqual(speeds(path), [])
 
     def test_pipelines_lengths_and_explanations__are_drawn_of_a_path_and_a_result(self):
         self.assertIn("stage 1", texts(plot.pipelines(self.trace, [0])))

@@ -235,7 +235,7 @@ def system_title(system: System, first: System, short: bool) -> str:
              f"bubbles{' of all pipelines' * int(summary['dp'] > 1)} {100 * iteration['bubble_fraction']:.1f}%"]
     if not short:
         parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
-        if first.label != system.label:
+        if first.label != system.label and not summary["first_exceeds_limit"]:
             rate, of_first = (of["model_flop"] / of["time_s"] for of in (iteration, first.iteration))
             parts.append(f"in this iteration {rate / of_first:.2f}x the speed of {first.label}")
     return "   ·   ".join(parts)

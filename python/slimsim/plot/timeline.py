@@ -193,9 +193,9 @@ def layout_text(summary: Any) -> str:
 
 
 def speeds_text(system: System, base: System) -> str:
-    """The mean of the system over all iterations."""
+    """The mean of the system over all iterations. A base that does not fit is no measure, so no speed-up over it follows."""
     text = f"{system.summary['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU in the mean"
-    return text if system is base else f"{text}, {system.summary['speed_up']:.2f}x {base.label}"
+    return text if system is base or system.summary["first_exceeds_limit"] else f"{text}, {system.summary['speed_up']:.2f}x {base.label}"
 
 
 def list_shares(axes: Axes, system: System) -> None:
