@@ -75,9 +75,8 @@ def read_system(trace: Trace, number: int, iteration: int, pipeline: int) -> Sys
 
 def read_systems(trace: Trace, pipelines: Iterable[int]) -> list[System]:
     """Pipelines of all systems of a trace, by their numbers."""
-    iteration = trace.first_iteration()
-    return [read_system(trace, number, iteration, pipeline)
-            for number in range(len(trace.labels)) for pipeline in list(pipelines)]
+    iteration, numbers = trace.first_iteration(), list(pipelines)
+    return [read_system(trace, number, iteration, pipeline) for number in range(len(trace.labels)) for pipeline in numbers]
 
 
 def choose(trace: Trace, tasks: Rows, pipeline: int) -> set[tuple[int, int]]:
