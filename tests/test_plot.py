@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import h5py
 import numpy
@@ -111,6 +112,11 @@ class Plot(unittest.TestCase):
         self.assertEqual(set(bars), {-20, 10, -5})
         self.assertEqual([bars[gain].get_hatch() for gain in (-20, 10, -5)], ["", "////", ""])
         self.assertGreater(bars[-20].get_linewidth(), 0)
+        self.assertTrue(figure.axes[0].get_xlabel().endswith("by one change at a time\nleft out: 1 refused"))
+        with unittest.mock.patch.object(tornado, "ROWS_MOST", 1):
+            self.assertTrue(plot.sensitivity(path).axes[0].get_xlabel().endswith("\nleft out: 1 refused, 2 smaller"))
+        full = plot.sensitivity(write("full.csv", TABLE.rsplit("ep x2", 1)[0]))
+        self.assertTrue(full.axes[0].get_xlabel().endswith("by one change at a time"))
         with self.assertRaisesRegex(ValueError, "not a table of slimsim sensitivity"):
             plot.sensitivity(write("other.csv", "a,b\n1,2\n"))
 

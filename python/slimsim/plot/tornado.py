@@ -49,6 +49,14 @@ class Table(NamedTuple):
     first: str
     speed: float
     rows: list[list[Change]]  # the changes of an assumption each
+    refused: int  # changes
+    smaller: int  # changes of the assumptions behind ROWS_MOST
+
+    @property
+    def left_out(self) -> str:
+        """A second line for the label of the axis, 'left out: 1 refused, 2 smaller'; "" if nothing is."""
+        parts = [f"{count} {name}" for count, name in ((self.refused, "refused"), (self.smaller, "smaller")) if count]
+        return f"\nleft out: {', '.join(parts)}" if parts else ""
 
 
 def read(path: str | os.PathLike[str]) -> Table:
@@ -62,8 +70,12 @@ def read(path: str | os.PathLike[str]) -> Table:
         raise ValueError("the table has no row")
     base = lines[0]
     rows: dict[str, list[Change]] = {}
+    refused = 0
     for line in lines:
-        if line["system"] != base["system"] or line["change"] == base["change"] or line["refused"]:
+        if line["system"] != base["system"] or line["change"] == base["change"]:
+            continue
+        if line["refused"]:
+            refused += 1
             continue
         assumption, _, value = line["change"].rpartition(" ")
         gain = 100 * float(line["gain"]) if line["gain"] else None
@@ -72,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> Table:
     if not rows:
         raise ValueError("the table has no change that was computed")
     ordered = sorted(rows.values(), key=lambda row: -max(change.effect for change in row))
-    return Table(base["system"], float(base["tokens_per_s_per_gpu"]), ordered[:ROWS_MOST])
+    return Table(base["system"], float(base["tokens_per_s_per_gpu"]), ordered[:ROWS_MOST], refused, sum(map(len, ordered[ROWS_MOST:])))
 
 
 def draw_row(axes: Axes, y: int, changes: list[Change]) -> None:
@@ -132,7 +144,7 @@ def make_figure(path: str | os.PathLike[str]) -> Figure:
     axes.set_yticks(range(len(table.rows)), [row[0].assumption for row in table.rows])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(table.rows) - 0.4, -0.6)
-    axes.set_xlabel(f"% more tokens/s/GPU than {table.speed:,.0f}, by one change at a time")
+    axes.set_xlabel(f"% more tokens/s/GPU than {table.speed:,.0f}, by one change at a time{table.left_out}")
     style(axes, "x")
     handles = [Patch(facecolor=BLUE, label="faster"), Patch(facecolor=ORANGE, label="slower")]
     if any(change.tie for change in changes):
