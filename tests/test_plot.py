@@ -117,11 +117,18 @@ class Plot(unittest.TestCase):
             self.assertTrue(plot.sensitivity(path).axes[0].get_xlabel().endswith("\nleft out: 1 refused, 2 smaller"))
         full = plot.sensitivity(write("full.csv", TABLE.rsplit("ep x2", 1)[0]))
         self.assertTrue(full.axes[0].get_xlabel().endswith("by one change at a time"))
+        result = slimsim.Result(path.with_name("small.h5"))
+        self.assertEqual(texts(plot.sensitivity(result)), texts(figure))
+        with self.assertRaisesRegex(FileNotFoundError, "none.sensitivity.csv"):
+            plot.sensitivity(slimsim.Result(path.with_name("none.h5")))
         with self.assertRaisesRegex(ValueError, "not a table of slimsim sensitivity"):
             plot.sensitivity(write("other.csv", "a,b\n1,2\n"))
 
     def test_stragglers__have_one_scale(self):
-        left, right = plot.stragglers(write("stragglers.csv", SWEEP)).axes
+        path = write("stragglers.csv", SWEEP)
+        figure = plot.stragglers(path)
+        self.assertEqual(texts(plot.stragglers(slimsim.Result(path.with_suffix(".h5")))), texts(figure))
+        left, right = figure.axes
         self.assertEqual(left.get_ylim(), right.get_ylim())
         self.assertEqual([list(axes.lines[0].get_ydata().round(9)) for axes in (left, right)], [[0, 50], [0, 10]])
 
