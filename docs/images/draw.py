@@ -21,7 +21,7 @@ from common import COLOURS, Patch, ki, legend_outside, pictures, pyplot, style
 from output import Refused, exit_with, write
 from slimsim import plot
 from slimsim.plot import strips
-from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
+from slimsim.plot.style import BLACK, BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
 
 GEMMS = ("sequential", "multi-stream", "grouped")
 EXPERTS = {"qwen3-30b-a3b": (8, 2), "deepseek-v3": (32, 1)}  # GPUs that share experts, tokens of a GPU for one of an expert
@@ -189,7 +189,7 @@ def draw_systems(program, folder):
     table = experts_speed(program, folder)
     systems = list(dict.fromkeys(system for _, system in table))[1:]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
-    axes.axvline(1, color="#222222", linewidth=1)
+    axes.axvline(1, color=BLACK, linewidth=1)
     for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, MARKS)):
         for y, system in enumerate(systems):
             speed_up, interval = interval_of(table[case, system])

@@ -16,14 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from slimsim.plot.style import COLOURS, GIB, GREY, LIMIT_COLOUR, drawn, line_handle, shade, style
+from slimsim.plot.style import BLACK, COLOURS, CREAM, GIB, GREY, LIMIT_COLOUR, PLUM, drawn, line_handle, shade, style
 from slimsim.plot.trace import Key, Rows, Trace, unit_key
 
 # The longest samples get a colour each.
 SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], GREY
-IDLE_COLOUR = "#F1EBDD"
-OPTIMIZER_COLOUR = "#222222"
-TRANSFER_COLOUR = "#7F3C6B"
+IDLE_COLOUR = CREAM
+OPTIMIZER_COLOUR = BLACK
+TRANSFER_COLOUR = PLUM
 INJECTED_COLOUR = LIMIT_COLOUR
 SYNC_PURPOSES = ("reduce-scatter", "all-gather")
 

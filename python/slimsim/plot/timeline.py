@@ -19,16 +19,17 @@ from matplotlib.patches import Patch
 
 from slimsim.plot import spans
 from slimsim.plot.spans import COMPUTE, EXPERT, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
-from slimsim.plot.style import BLACK, GREEN, ORANGE, PURPLE, VERMILLION, WIDTH, YELLOW, drawn, title
+from slimsim.plot.style import (BLACK, DARK_BLUE, GREEN, GREY, LAVENDER, LIGHT_BLUE, OCHRE, ORANGE, PALE_GREY, PLUM, PURPLE,
+                                VERMILLION, WAIT_GREY, WIDTH, YELLOW, drawn, title)
 from slimsim.plot.trace import Key, Trace, unit_key
 
 # short, long; forward, backward: from light to dark they are short forward, long forward, long backward, short backward
-PASS_COLOURS = (("#A9D4F0", "#00558A"), (ORANGE, VERMILLION))
+PASS_COLOURS = ((LIGHT_BLUE, DARK_BLUE), (ORANGE, VERMILLION))
 LOOKS = {COMPUTE: (PASS_COLOURS[0][1], "computing"), TENSOR: (PURPLE, "tensor parallelism"),
-         SHARD: ("#7F3C6B", "ZeRO-2/3"), EXPERT: ("#B5A7E6", "tokens to experts"),
-         RING: (YELLOW, "context parallelism"), RESHARD: ("#8A6D00", "re-sharding"),
-         SYNC: (GREEN, "gradients, parameters"), PIPELINE: ("#EBEBEB", "waiting in the pipeline"),
-         REPLICAS: ("#B8B8B8", "waiting for replicas"), OPTIMIZER: (BLACK, "optimizer")}
+         SHARD: (PLUM, "ZeRO-2/3"), EXPERT: (LAVENDER, "tokens to experts"),
+         RING: (YELLOW, "context parallelism"), RESHARD: (OCHRE, "re-sharding"),
+         SYNC: (GREEN, "gradients, parameters"), PIPELINE: (PALE_GREY, "waiting in the pipeline"),
+         REPLICAS: (WAIT_GREY, "waiting for replicas"), OPTIMIZER: (BLACK, "optimizer")}
 PASS_NAMES = (("forward", "backward"), ("forward, long sample", "backward, long sample"))
 # From the bottom of a row to its top: (what, whether the sample is long, whether backward).
 LAYERS = [(COMPUTE, 0, 0), (COMPUTE, 0, 1), (COMPUTE, 1, 0), (COMPUTE, 1, 1),
@@ -205,7 +206,7 @@ def list_shares(axes: Axes, system: System) -> None:
     height = 72 * axes.figure.get_figheight() * axes.get_position().height
     for line, what in enumerate(shown):
         y = 1 - (line + 0.5) * 12 / height
-        edge = "#999999" if what == PIPELINE else LOOKS[what][0]
+        edge = GREY if what == PIPELINE else LOOKS[what][0]
         axes.plot(1.03, y, marker="s", markersize=6, color=LOOKS[what][0], markeredgecolor=edge, markeredgewidth=0.5,
                   clip_on=False, transform=axes.transAxes)
         axes.text(1.145, y, f"{100 * shares[what]:.1f}%", fontsize=8.5, ha="right", va="center", transform=axes.transAxes)

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from slimsim.plot.style import BLACK, BLUE, ORANGE, WIDTH, drawn, legend_outside, shade, style, title
+from slimsim.plot.style import BLACK, BLUE, GREY, LINE_GREY, ORANGE, WIDTH, drawn, legend_outside, shade, style, title
 
 ROWS_MOST = 24
 LETTER = 0.0118  # share of the axis that a letter takes
@@ -148,7 +148,7 @@ def make_figure(path: str | os.PathLike[str]) -> Figure:
     style(axes, "x")
     handles = [Patch(facecolor=BLUE, label="faster"), Patch(facecolor=ORANGE, label="slower")]
     if any(change.tie for change in changes):
-        handles.append(Patch(facecolor="#DDDDDD", hatch="////", edgecolor="#777777", linewidth=0, label="another system ties"))
+        handles.append(Patch(facecolor=LINE_GREY, hatch="////", edgecolor=GREY, linewidth=0, label="another system ties"))
     if any(change.winner for change in changes):
         handles.append(Patch(facecolor="white", edgecolor=BLACK, linewidth=1.6, label="another system wins"))
     legend_outside(figure, handles, 4)
