@@ -71,11 +71,29 @@ class Plot(unittest.TestCase):
         table = slimsim.Result(self.trace).summary.sort_values("tokens_per_s_per_gpu", ascending=False)
         self.assertEqual([axes.get_title("left") for axes in figure.axes], table["system"].tolist())
         trace = Trace(self.trace)
-        systems = timeline.ranked([timeline.read_system(trace, number, trace.first_iteration()) for number in range(2)])
+        systems = [timeline.read_system(trace, number, trace.first_iteration()) for number in trace.ranking()]
         for axes, system in zip(figure.axes, systems):
             areas = [area(polygon.vertices) for shape in axes.collections if isinstance(shape, matplotlib.collections.PolyCollection)
                      for polygon in shape.get_paths()]
             self.assertAlmostEqual(sum(areas) / float(system.iteration["total_s"]), 1, places=6)
+
+    def test_ranking__is_that_of_the_file(self):
+        """Systems of one rank stand by their speed, those that do not fit last, whatever their speed."""
+        path = SCRATCH / "ranks.h5"
+        shutil.copy(self.trace, path)
+        for fits, rank, speed, order in (((1, 1), (1, 2), (600, 700), [0, 1]), ((1, 1), (2, 1), (700, 600), [1, 0]),
+                                         ((1, 1), (1, 1), (600, 700), [1, 0]), ((1, 1), (1, 1), (700, 600), [0, 1]),
+                                         ((0, 1), (0, 1), (700, 600), [1, 0]), ((1, 0), (1, 0), (600, 700), [0, 1])):
+            with h5py.File(path, "r+") as file:
+                table = file["summary"][:]
+                table["fits"], table["rank"], table["tokens_per_s_per_gpu"] = fits, rank, speed
+                file["summary"][:] = table
+            self.assertEqual(Trace(path).ranking(), order)
+            labels = [["best-fit", "slimpack"][number] for number in order]
+            self.assertEqual([axes.get_title("left") for axes in plot.waste(path).axes], labels)
+            self.assertEqual([axes.get_title("left") for axes in plot.pipelines(path).axes if axes.get_title("left")], labels)
+            base = [text for text in texts(plot.pipelines(path)) if "the speed of" in text]
+            self.assertTrue(all("the speed of best-fit" in text for text in base) and base, base)
 
     def test_speed_ups__are_left_out_over_a_base_that_does_not_fit(self):
         def speeds(path):

@@ -59,14 +59,15 @@ def waste(source: Source) -> Figure:
 
 
 def pipelines(source: Source, numbers: Iterable[int] = (0,), transfers: bool = False) -> Figure:
-    """Draw single pipelines of each system, pass by pass, and the memory of their stages (`trace: full`).
+    """Draw single pipelines of each system, pass by pass, and the memory of their stages, the fastest system first
+    (`trace: full`).
 
     transfers: all transfers that a stage sends, not gradients alone
     """
     from slimsim.plot import closeup
     from slimsim.plot.trace import Trace
     trace = Trace(_path(source))
-    return closeup.make_figure(trace, closeup.read_systems(trace, numbers), closeup.Look(transfers=transfers))
+    return closeup.make_figure(trace, closeup.read_systems(trace, numbers, trace.ranking()), closeup.Look(transfers=transfers))
 
 
 def sensitivity(source: Source) -> Figure:

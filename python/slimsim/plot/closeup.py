@@ -73,10 +73,10 @@ def read_system(trace: Trace, number: int, iteration: int, pipeline: int) -> Sys
                   rows["micro_batches"], lead["memory"], sorted(chosen))
 
 
-def read_systems(trace: Trace, pipelines: Iterable[int]) -> list[System]:
-    """Pipelines of all systems of a trace, by their numbers."""
+def read_systems(trace: Trace, pipelines: Iterable[int], order: Iterable[int]) -> list[System]:
+    """Pipelines of the systems of a trace, by their numbers. order: the numbers of the systems, from the top"""
     iteration, numbers = trace.first_iteration(), list(pipelines)
-    return [read_system(trace, number, iteration, pipeline) for number in range(len(trace.labels)) for pipeline in numbers]
+    return [read_system(trace, number, iteration, pipeline) for number in order for pipeline in numbers]
 
 
 def choose(trace: Trace, tasks: Rows, pipeline: int) -> set[tuple[int, int]]:
@@ -292,10 +292,11 @@ def make_figure(trace: Trace, systems: list[System], look: Look) -> Figure:
     figure, panels = make_panels(systems, look)
     end_s = max(system.iteration["time_s"] for system in systems)
     colours = sample_colours(systems)
+    first = next(system for system in systems if system.label == trace.labels[0])
     for system, (lanes, memory) in zip(systems, panels):
         Gantt(lanes, trace, system, colours, look).draw(end_s)
         lanes.set_title(system.label, loc="left", fontsize=9, fontweight="bold")
-        lanes.set_title(system_title(system, systems[0], look.width < 10), loc="right", fontsize=7.5)
+        lanes.set_title(system_title(system, first, look.width < 10), loc="right", fontsize=7.5)
         if memory:
             draw_memory(memory, system)
         for panel in (lanes, *([memory] if memory else [])):

@@ -59,11 +59,6 @@ def read_system(trace: Trace, number: int, iteration: int) -> System:
                   spans.spans_of(trace, number, iteration), samples)
 
 
-def ranked(systems: list[System]) -> list[System]:
-    """The order of the ranking: the fastest first, what does not fit last."""
-    return sorted(systems, key=lambda system: (not system.summary["fits"], -system.summary["tokens_per_s_per_gpu"]))
-
-
 def long_samples(trace: Trace, iteration: int) -> tuple[dict[int, int], float]:
     """({sample: tokens} of the samples whose attention has most of their FLOPs, longest first; the tokens at which it
     has half, or with windows up to which it never has)."""
@@ -226,7 +221,7 @@ def make_figure(trace: Trace) -> Figure:
     """A panel for each system of a trace. ValueError: it holds no tasks"""
     iteration = trace.first_iteration()
     of_trace = [read_system(trace, number, iteration) for number in range(len(trace.labels))]
-    base, systems = of_trace[0], ranked(of_trace)
+    base, systems = of_trace[0], [of_trace[number] for number in trace.ranking()]
     long, half = long_samples(trace, iteration)
     panel, left, right, top, bottom, gap = 1.35, 1.12, 2.2, 0.42, 0.95, 0.34
     total = top + bottom + len(systems) * (panel + gap)

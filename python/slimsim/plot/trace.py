@@ -143,6 +143,12 @@ class Trace:
         table = table[table["system"] == system]
         return table if iteration is None else table[table["iteration"] == iteration]
 
+    def ranking(self) -> list[int]:
+        """The numbers of the systems by their rank, of ties the fastest first; those that do not fit are last."""
+        summary = self.table("summary")
+        return sorted(range(len(summary)),
+                      key=lambda i: (not summary[i]["fits"], summary[i]["rank"], -summary[i]["tokens_per_s_per_gpu"]))
+
     def passes(self, tasks: Rows) -> list[tuple[Key, float, float]]:
         """[((phase, pipeline, direction, unit), start, finish)] of tasks of one stage, in order of time: a pass may be
         GEMMs, then attention beside a ring; a unit has a pass on each virtual stage."""
