@@ -5,7 +5,7 @@ import re
 from common import TOP, numpy, text_of
 from report_run import BESIDE
 from report_sweep import plain
-from slimsim.plot.tradeoff import COST_NAMES, Answer, amount
+from slimsim.plot.tradeoff import COST_NAMES, Answer
 
 BINS = 40
 INDENT = 2  # of YAML
