@@ -40,7 +40,7 @@ def slimsim(program, folder, *arguments):
 
 
 def call(command, **options):
-    """What a command prints. Refused: it fails, or there is none"""
+    """The text that a command prints. Refused: it fails, or there is none"""
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
     except OSError as error:

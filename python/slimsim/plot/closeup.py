@@ -29,7 +29,7 @@ SYNC_PURPOSES = ("reduce-scatter", "all-gather")
 
 
 class System(NamedTuple):
-    """What one pair of panels draws of a trace."""
+    """The part of a trace that one pair of panels draws."""
 
     label: str
     summary: Any  # its row
@@ -241,7 +241,7 @@ def system_title(system: System, first: System, short: bool) -> str:
 
 
 def legend_handles(systems: list[System], colours: Colours, look: Look) -> list[Any]:
-    """Of what is drawn."""
+    """Entries for all that is drawn."""
     leading = {sample for system in systems for sample, _, _ in longest_samples(system.units).values()}
     handles = []
     for sample, (colour, tokens) in colours.items():

@@ -41,7 +41,7 @@ PASSES_OF_COLUMN = 8  # of each lane in such a column, fewer with many lanes
 
 
 class System(NamedTuple):
-    """What a panel draws of a trace."""
+    """The part of a trace that a panel draws."""
 
     label: str
     summary: Any  # its row
@@ -128,7 +128,7 @@ class Panel:
         return rows
 
     def layer(self, span: spans.Span) -> tuple[int, int, int]:
-        """What a span is, as one of LAYERS."""
+        """The kind of a span, as one of LAYERS."""
         if span.what != COMPUTE or span.key is None:
             return span.what, 0, 0
         backward = int(span.key[2] > 0)

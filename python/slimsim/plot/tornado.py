@@ -32,12 +32,12 @@ class Change(NamedTuple):
 
     @property
     def effect(self) -> float:
-        """How far it moves the first system [%]. What no longer fits moves the most."""
+        """How far it moves the first system [%]. A change by which it no longer fits moves it the most."""
         return numpy.inf if self.gain is None else abs(self.gain)
 
     @property
     def text(self) -> str:
-        """What stands at its bar."""
+        """The text at its bar."""
         if self.gain is None:
             return f"{self.value}: does not fit"
         return f"{self.value}: " + ("0" if abs(self.gain) < 0.05 else f"{self.gain:+.1f}%")
