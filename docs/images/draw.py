@@ -32,7 +32,6 @@ PARTS = {  # steps of `slimsim explain` by what docs/experts.md calls them; the 
     "other GEMMs, attention below peak": ("gemms_below_peak", "attention_below_peak"), "element-wise kernels": ("other_kernels",),
     "waiting for launches": ("host_launches",), "tokens to experts and back": ("expert_dispatch", "expert_combine")}
 PART_COLOURS = (GREEN, BLUE, SKY, PURPLE, ORANGE, VERMILLION, LIGHT_GREY)
-BLIND = "blind test at"  # begins the rows of README.md's table whose runs are withheld
 
 
 def slimsim(program, folder, *arguments):
@@ -52,7 +51,7 @@ def call(command, **options):
 
 def rows(path):
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(line for line in file if not line.startswith("# source:")))
 
 
 def waste(program, folder, trace):
@@ -64,15 +63,10 @@ def waste(program, folder, trace):
 
 
 def withheld():
-    """The blind test of README.md's table, whose rows nobody here has: all training runs, then those of each source."""
-    part = False
-    for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines():
-        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        part = part and name.startswith("of them ")
-        if part or (name.startswith(BLIND) and "training runs" in name):
-            errors = [float(cell.rstrip("%")) / 100 if cell else None for cell in cells[1:]]
-            yield plot.Withheld(name, int(cells[0]), *errors, part=part)
-            part = True
+    """The blind test, whose rows nobody here has: all training runs, then those of each source."""
+    for row in rows(TOP / "model/validation/blind.csv"):
+        errors = [float(row[column]) if row[column] else None for column in ("mean_absolute", "bias", "worst")]
+        yield plot.Withheld(row["name"], int(row["rows"]), *errors, part=row["part"] == "1")
 
 
 def errors(program, folder):
