@@ -101,15 +101,13 @@ def gemm_rates(program, folder):
     return rates
 
 
-def experts_gemms(program, folder):
-    rates = gemm_rates(program, folder)
+def experts_gemms(rates):
     for model in EXPERTS:
         for i, size in enumerate(TOKENS):
             yield f"{model}, {size} tokens an expert: {', '.join(f'{way} {rates[model, way][i]:.0f}' for way in GEMMS)} TFLOP/s"
 
 
-def draw_gemms(program, folder):
-    rates = gemm_rates(program, folder)
+def draw_gemms(rates):
     figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained", sharey=True)
     for axes, (model, (ep, _)) in zip(panels, EXPERTS.items()):
         for way, colour, mark in zip(GEMMS, COLOURS, MARKS):
@@ -128,21 +126,22 @@ def draw_gemms(program, folder):
 def micro_parts(program, folder):
     """[(name, tokens of a micro-batch, shares of PARTS and the rest)] of the points of scenarios/experts-micro.yaml."""
     slimsim(program, folder, "run", TOP / "scenarios/experts-micro.yaml", "--quiet")
+    bars = []
     for point, row in enumerate(rows(folder / "results/experts-micro.csv")):
         (system,) = json.loads(slimsim(program, folder, "explain", f"results/experts-micro.h5#{point}", "--quiet", "--json"))["systems"]
         steps = {step["key"]: 100 * step["share"] for step in system["waterfall"]}
         shares = [sum(steps[key] for key in keys) for keys in PARTS.values()]
         name = row["model"] + (f", {row['expert_gemms']}" if "a3b" in row["model"] else "")
-        yield name, int(row["data.context"]), [*shares, 100 - sum(shares)]
+        bars.append((name, int(row["data.context"]), [*shares, 100 - sum(shares)]))
+    return bars
 
 
-def experts_micro(program, folder):
-    for name, tokens, shares in micro_parts(program, folder):
+def experts_micro(bars):
+    for name, tokens, shares in bars:
         yield f"{name}, {ki(tokens)}: {', '.join(f'{part} {share:.1f}%' for part, share in zip((*PARTS, 'rest'), shares))}"
 
 
-def draw_micro(program, folder):
-    bars = list(micro_parts(program, folder))
+def draw_micro(bars):
     names = list(dict.fromkeys(name for name, _, _ in bars))
     figure, panels = pyplot.subplots(1, len(names), figsize=(8, 5), layout="constrained", sharey=True)
     for axes, name in zip(panels, names):
@@ -172,15 +171,14 @@ def interval_of(row):
     return float(row["speed_up"]), float(row["speed_up_interval"] or 0)
 
 
-def experts_systems(program, folder):
-    for (case, system), row in experts_speed(program, folder).items():
+def experts_systems(table):
+    for (case, system), row in table.items():
         speed_up, interval = interval_of(row)
         yield (f"{case}, {system}: {float(row['tokens_per_s_per_gpu']):.0f} tokens/s/GPU, MFU {100 * float(row['mfu']):.1f}%, "
                f"{speed_up:.2f}x +/- {interval:.2f}")
 
 
-def draw_systems(program, folder):
-    table = experts_speed(program, folder)
+def draw_systems(table):
     systems = list(dict.fromkeys(system for _, system in table))[1:]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     axes.axvline(1, color=BLACK, linewidth=1)
@@ -199,22 +197,22 @@ def draw_systems(program, folder):
     return figure
 
 
-FIGURES = {"experts-gemms.png": (experts_gemms, draw_gemms), "experts-micro.png": (experts_micro, draw_micro),
-           "experts-systems.png": (experts_systems, draw_systems)}
+FIGURES = {"experts-gemms.png": (gemm_rates, experts_gemms, draw_gemms), "experts-micro.png": (micro_parts, experts_micro, draw_micro),
+           "experts-systems.png": (experts_speed, experts_systems, draw_systems)}  # their data, and its lines and picture
 
 
-def numbers(program, folder, trace):
+def numbers(program, folder, trace, data):
     parts = {"waste.png": waste(program, folder, trace), "errors.png": errors(program, folder), "buy.png": buy(program, folder),
-             **{name: lines(program, folder) for name, (lines, _) in FIGURES.items()}}
+             **{name: lines(data[name]) for name, (_, lines, _) in FIGURES.items()}}
     return "".join(f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in parts.items())
 
 
-def draw(program, folder):
+def draw(folder, data):
     results = folder / "results"
     for name, figure in (("waste.png", plot.waste(results / "quickstart.h5")),
                          ("errors.png", plot.errors(results / "validation.h5", withheld())),
                          ("buy.png", plot.capacity(results / "buy.capacity.h5", "days")),
-                         *((name, make(program, folder)) for name, (_, make) in FIGURES.items())):
+                         *((name, make(data[name])) for name, (_, _, make) in FIGURES.items())):
         write(*pictures(figure, [HERE / name]))
 
 
@@ -224,11 +222,13 @@ def main():
     parser.add_argument("--numbers", action="store_true", help="print the numbers, draw nothing")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        text = numbers(arguments.program.resolve(), pathlib.Path(folder), "summary" if arguments.numbers else "full")
+        program, folder = arguments.program.resolve(), pathlib.Path(folder)
+        data = {name: read(program, folder) for name, (read, _, _) in FIGURES.items()}
+        text = numbers(program, folder, "summary" if arguments.numbers else "full", data)
         if arguments.numbers:
             print(text, end="")
         else:
-            draw(arguments.program.resolve(), pathlib.Path(folder))
+            draw(folder, data)
             write((HERE / "numbers.txt", text.encode(), (b"waste.png\n",)))
 
 
