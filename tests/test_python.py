@@ -299,7 +299,8 @@ class Shown(unittest.TestCase):
                     run_cell(text, names)
         finally:
             os.chdir(before)
-        self.assertEqual(len(blocks("python")), 3)
+        self.assertEqual(len(blocks("python")), 4)
+        self.assertGreater((folder / "waste.png").stat().st_size, 10_000)
         self.assertIn(names["result"].verdict, printed.getvalue())
         self.assertIn("2 --set 'model=llama3-9b': model: there is no model 'llama3-9b'", printed.getvalue())
         self.assertEqual(sorted(path.name for path in (folder / "results").glob("*.h5")), ["longer.h5"])
