@@ -9,17 +9,20 @@ much faster the system were if one cost were zero. A trace is explained anew fro
 import json
 import pathlib
 
-from common import Trace, draw_one, slimsim
+from common import Trace, draw_one, point_of, slimsim
 from output import exit_with
 from slimsim import plot
 
 
 def make_figure(path):
-    """Of the JSON of slimsim explain, or of a trace, which is explained anew: its plans are those that the run found."""
-    if path.endswith(".h5"):
-        return plot.explain(slimsim.explain(Trace(path).file.filename, verbose=True))
+    """The JSON of slimsim explain, or a trace, which is explained anew: its plans are those that the run found."""
+    name, _ = point_of(path)
+    if name.endswith(".h5"):
+        Trace(name)  # it names what is missing or damaged
+        return plot.explain(slimsim.explain(path, verbose=True))
     return plot.explain(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
-    exit_with(lambda: draw_one(__doc__, "FILE", "JSON of slimsim explain, or NAME.h5 of slimsim run", make_figure, ".explain.png"))
+    exit_with(lambda: draw_one(__doc__, "FILE", "JSON of slimsim explain, NAME.h5 of a run, or NAME.h5#3 of a sweep",
+                               make_figure, ".explain.png"))

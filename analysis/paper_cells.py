@@ -2,7 +2,7 @@
 """Figures of the paper about throughput, memory and scale: analysis/paper.py draws them."""
 import math
 
-from common import COLOURS, GIB, GREY, KI, LIMIT_COLOUR, PASSES, Patch, ki, legend_outside, numpy, pyplot, slimsim, style, text_of
+from common import COLOURS, GIB, GREY, KI, LIMIT_COLOUR, Patch, ki, legend_outside, numpy, pyplot, slimsim, style, text_of
 from paper_schedules import WIDTH
 from paper_units import DATA_SETS
 

@@ -29,7 +29,7 @@ def pass_rows(trace, systems):
 
 
 def draw_schedule(trace, pipelines=(0,), memory=False, injected=False):
-    systems = close_up.read_systems(trace, pipelines)
+    systems = close_up.read_systems(trace, pipelines, range(len(trace.labels)))
     look = close_up.Look(width=WIDTH, memory=memory, samples=True, injected=injected)
     return close_up.make_figure(trace, systems, look), pass_rows(trace, systems)
 

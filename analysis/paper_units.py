@@ -3,10 +3,9 @@
 from common import COLOURS, GREY, PASSES, ki, numpy, pyplot, shade, style, unit_key
 from paper_schedules import WIDTH
 from slimsim.plot import histogram as lengths
+from slimsim.plot.style import MUTED
 
 DATA_SETS = {"github": "GitHub", "commoncrawl": "Common Crawl", "wikipedia-quantiles": "Wikipedia"}
-# Paul Tol's "muted" scheme, a colour for each of nine samples.
-MUTED = ["#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499"]
 PFLOP = 1e15
 FACTORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # that SlimPack tries: src/system/slimpack.h
 

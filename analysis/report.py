@@ -70,7 +70,7 @@ def page_of(path):
         content = report_sweep.content_of(trace)
     else:
         content = report_run.content_of(trace)
-        content["lanes"] = report_lanes.lanes_of(trace, report_run.order_of(trace))
+        content["lanes"] = report_lanes.lanes_of(trace, trace.ranking())
     # No text of the data can end the script element or begin another one.
     data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     rules, names = palette()

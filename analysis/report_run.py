@@ -31,12 +31,6 @@ def exposed_share(row):
     return sum(share_of(row, column) for column in EXPOSED)
 
 
-def order_of(trace):
-    """The numbers of the systems, the best first; those that do not fit are last."""
-    summary = trace.table("summary")
-    return sorted(range(len(summary)), key=lambda i: (not summary[i]["fits"], summary[i]["rank"], -summary[i]["mfu"] if summary[i]["fits"] else 0))
-
-
 def ranking_of(trace):
     """The ranking of `slimsim run`, as the trace holds it."""
     columns, *rows = (line.split("\t") for line in trace.texts("ranking"))
@@ -100,7 +94,7 @@ def memory_of(trace):
     used = [name for name in MEMORY_CLASSES if rows[f"{name}_bytes"].max() >= 0.005 * GIB]
     systems = [{"label": trace.labels[number], "limit": float(trace.table("summary")[number]["memory_bytes"] / GIB),
                 "stages": [[float(row[f"{name}_bytes"] / GIB) for name in used] for row in rows[rows["system"] == number]]}
-               for number in order_of(trace)]
+               for number in trace.ranking()]
     return {"classes": [MEMORY_CLASSES[name] for name in used], "systems": systems}
 
 

@@ -3,7 +3,8 @@
 """How a slow GPU or NIC spreads: the table of a sweep of scenarios/stragglers.yaml.
 
 A panel for each fault. Lines: how much longer an iteration takes than without faults, by how many times the device is as
-slow. Of the GPU, dashed: all wait for it all the time; dotted: nobody does, its work is 1/n of all.
+slow. Two more lines stand beside a GPU. Dashed: all wait for it all the time. Dotted: nobody does, its work is 1/n of
+all.
 
     stragglers.py results/stragglers.csv --output results/stragglers.png
 """

@@ -254,7 +254,8 @@ class Picture(unittest.TestCase):
         scenario = write("drawn.yaml", SMALL.replace("name: small", "name: drawn"))
         source = write("drawn.json", call("explain", scenario, (), "--json", "-v"))
         simulate(scenario)
-        for of in (source, SCRATCH / "explain" / "drawn.h5"):
+        call("run", scenario, (), "--quiet", "--sweep", "seed=7,8", "--output", SCRATCH / "swept")
+        for of in (source, SCRATCH / "explain" / "drawn.h5", SCRATCH / "swept/drawn.h5#1"):
             pictures = [SCRATCH / f"drawn{of.suffix}.png", SCRATCH / f"drawn{of.suffix}.svg"]
             done = self.draw(of, *pictures)
             self.assertEqual(done.returncode, 0, done.stderr)

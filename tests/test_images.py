@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests tell if the pictures of README.md show other numbers than the program of today."""
+import csv
 import pathlib
 import subprocess
 import sys
@@ -27,6 +28,17 @@ class Images(unittest.TestCase):
         self.assertGreater(len(strips), 15)
         for strip in strips:
             self.assertIn(strip.split(" | ")[1:], table)
+
+    def test_blind_test__is_the_same_in_the_data_and_on_the_page(self):
+        with open(IMAGES.parent.parent / "model/validation/blind.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+        page = (IMAGES.parent.parent / "README.md").read_text(encoding="utf-8")
+        table = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+        self.assertEqual(len(rows), 4)
+        for row in rows:
+            shares = [f"{100 * float(row[name]):{sign}.1f}%" if row[name] else ""
+                      for name, sign in (("mean_absolute", ""), ("bias", "+"), ("worst", ""))]
+            self.assertIn([row["name"], row["rows"], *shares], table)
 
     def test_images__are_small_and_have_numbers(self):
         """The numbers of papers.png and rivals.png stand in docs/rivals.md."""

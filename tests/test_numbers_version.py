@@ -47,6 +47,7 @@ class NumbersVersion(unittest.TestCase):
     def test_a_number_that_moves_moves_the_version(self):
         """With NICs half as fast some result differs in its first three digits."""
         scenario = fresh("numbers-moved") / "numbers.yaml"
+        scenario.parent.mkdir(parents=True)
         scenario.write_text((TOP / "analysis/numbers.yaml").read_text(encoding="utf-8").replace(
             "platform: hopper-2x8", "platform: {name: hopper-2x8, nic: 200Gbps}"), encoding="utf-8")
         self.assertNotEqual(numbers_version.numbers_version(PROGRAM, scenario), self.today)

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """These tests hold the pictures of slimsim.plot against the tables that they draw."""
 import os
+import re
 import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import h5py
 import numpy
@@ -69,14 +71,47 @@ class Plot(unittest.TestCase):
         table = slimsim.Result(self.trace).summary.sort_values("tokens_per_s_per_gpu", ascending=False)
         self.assertEqual([axes.get_title("left") for axes in figure.axes], table["system"].tolist())
         trace = Trace(self.trace)
-        systems = timeline.ranked([timeline.read_system(trace, number, trace.first_iteration()) for number in range(2)])
+        systems = [timeline.read_system(trace, number, trace.first_iteration()) for number in trace.ranking()]
         for axes, system in zip(figure.axes, systems):
             areas = [area(polygon.vertices) for shape in axes.collections if isinstance(shape, matplotlib.collections.PolyCollection)
                      for polygon in shape.get_paths()]
             self.assertAlmostEqual(sum(areas) / float(system.iteration["total_s"]), 1, places=6)
 
+    def test_ranking__is_that_of_the_file(self):
+        """Systems of one rank stand by their speed, those that do not fit last, whatever their speed."""
+        path = SCRATCH / "ranks.h5"
+        shutil.copy(self.trace, path)
+        for fits, rank, speed, order in (((1, 1), (1, 2), (600, 700), [0, 1]), ((1, 1), (2, 1), (700, 600), [1, 0]),
+                                         ((1, 1), (1, 1), (600, 700), [1, 0]), ((1, 1), (1, 1), (700, 600), [0, 1]),
+                                         ((0, 1), (0, 1), (700, 600), [1, 0]), ((1, 0), (1, 0), (600, 700), [0, 1])):
+            with h5py.File(path, "r+") as file:
+                table = file["summary"][:]
+                table["fits"], table["rank"], table["tokens_per_s_per_gpu"] = fits, rank, speed
+                file["summary"][:] = table
+            self.assertEqual(Trace(path).ranking(), order)
+            labels = [["best-fit", "slimpack"][number] for number in order]
+            self.assertEqual([axes.get_title("left") for axes in plot.waste(path).axes], labels)
+            self.assertEqual([axes.get_title("left") for axes in plot.pipelines(path).axes if axes.get_title("left")], labels)
+            base = [text for text in texts(plot.pipelines(path)) if "the speed of" in text]
+            self.assertTrue(all("the speed of best-fit" in text for text in base) and base, base)
+
+    def test_speed_ups__are_left_out_over_a_base_that_does_not_fit(self):
+        def speeds(path):
+            found = texts(plot.waste(path)) + texts(plot.pipelines(path))
+            return [text for text in found if re.search(r"[0-9]x (the speed of )?best-fit", text)]
+
+        self.assertEqual(len(speeds(self.trace)), 2)
+        path = SCRATCH / "exceeds.h5"
+        shutil.copy(self.trace, path)
+        with h5py.File(path, "r+") as file:
+            table = file["summary"][:]
+            table["fits"][0], table["first_exceeds_limit"] = 0, 1
+            file["summary"][:] = table
+        self.assertEqual(speeds(path), [])
+
     def test_pipelines_lengths_and_explanations__are_drawn_of_a_path_and_a_result(self):
-        self.assertIn("stage 1", texts(plot.pipelines(self.trace, [0])))
+        shown = texts(plot.pipelines(self.trace, iter([0])))
+        self.assertTrue({"best-fit", "slimpack", "stage 1"} <= set(shown), shown)
         self.assertIn("% of tokens", texts(plot.lengths(slimsim.Result(self.trace), self.trace)))
         explained = slimsim.explain(self.folder.parent / "small.yaml")
         found = texts(plot.explain(explained))
@@ -107,11 +142,23 @@ class Plot(unittest.TestCase):
         self.assertEqual(set(bars), {-20, 10, -5})
         self.assertEqual([bars[gain].get_hatch() for gain in (-20, 10, -5)], ["", "////", ""])
         self.assertGreater(bars[-20].get_linewidth(), 0)
+        self.assertTrue(figure.axes[0].get_xlabel().endswith("by one change at a time\nleft out: 1 refused"))
+        with unittest.mock.patch.object(tornado, "ROWS_MOST", 1):
+            self.assertTrue(plot.sensitivity(path).axes[0].get_xlabel().endswith("\nleft out: 1 refused, 2 smaller"))
+        full = plot.sensitivity(write("full.csv", TABLE.rsplit("ep x2", 1)[0]))
+        self.assertTrue(full.axes[0].get_xlabel().endswith("by one change at a time"))
+        result = slimsim.Result(path.with_name("small.h5"))
+        self.assertEqual(texts(plot.sensitivity(result)), texts(figure))
+        with self.assertRaisesRegex(FileNotFoundError, "none.sensitivity.csv"):
+            plot.sensitivity(slimsim.Result(path.with_name("none.h5")))
         with self.assertRaisesRegex(ValueError, "not a table of slimsim sensitivity"):
             plot.sensitivity(write("other.csv", "a,b\n1,2\n"))
 
     def test_stragglers__have_one_scale(self):
-        left, right = plot.stragglers(write("stragglers.csv", SWEEP)).axes
+        path = write("stragglers.csv", SWEEP)
+        figure = plot.stragglers(path)
+        self.assertEqual(texts(plot.stragglers(slimsim.Result(path.with_suffix(".h5")))), texts(figure))
+        left, right = figure.axes
         self.assertEqual(left.get_ylim(), right.get_ylim())
         self.assertEqual([list(axes.lines[0].get_ydata().round(9)) for axes in (left, right)], [[0, 50], [0, 10]])
 

@@ -115,6 +115,22 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "lengths are whole numbers, but this array has the type <U1"):
             slimsim.lengths(SCENARIO, set={"data.lengths": numpy.array(["a"])})
 
+    def test_lengths__may_be_arrays_in_a_sweep(self):
+        """Documents of each array are drawn. A list of numbers of numpy is still one list, taken in its order."""
+        arrays, folder = [numpy.array([1000, 1000, 4000]), numpy.array([2000, 3000])], fresh("swept")
+        runs = [slimsim.run(SCENARIO, set={"data.lengths": array}).summary["tokens_per_s"].tolist() for array in arrays]
+        for scenario, axes in ((SCENARIO, {"data.lengths": arrays}), (SCENARIO, {"data.lengths": tuple(arrays)}),
+                               ({**SCENARIO, "sweep": {"data.lengths": arrays}}, None),
+                               (SCENARIO, {"zip": [[{"data.lengths": array} for array in arrays]]}),
+                               (SCENARIO, {"data": tuple({**SCENARIO["data"], "lengths": array} for array in arrays)})):
+            swept = slimsim.sweep(scenario, axes, fresh("swept"))
+            self.assertEqual(len(list(folder.glob("lengths-*.npy"))), 2)
+            self.assertEqual([rows["tokens_per_s"].tolist() for _, rows in swept.summary.groupby("point")], runs)
+        listed = [slimsim.run({**SCENARIO, "data": {**SCENARIO["data"], "lengths": lengths}}).summary["tokens_per_s"].tolist()
+                  for lengths in (list(arrays[0]), arrays[0].tolist())]
+        self.assertEqual(listed[0], listed[1])
+        self.assertNotEqual(listed[0], runs[0])
+
     def test_result__keeps_its_temporary_files_as_long_as_it_lives(self):
         result = slimsim.run(SCENARIO)
         path = result.path
@@ -283,7 +299,8 @@ class Shown(unittest.TestCase):
                     run_cell(text, names)
         finally:
             os.chdir(before)
-        self.assertEqual(len(blocks("python")), 3)
+        self.assertEqual(len(blocks("python")), 4)
+        self.assertGreater((folder / "waste.png").stat().st_size, 10_000)
         self.assertIn(names["result"].verdict, printed.getvalue())
         self.assertIn("2 --set 'model=llama3-9b': model: there is no model 'llama3-9b'", printed.getvalue())
         self.assertEqual(sorted(path.name for path in (folder / "results").glob("*.h5")), ["longer.h5"])

@@ -1,12 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""These tests hold the Python package to the commands of the program: their options, answers, types and versions."""
+"""These tests hold the Python package to the commands of the program: their options, answers and versions."""
 import inspect
 import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import typing
 import unittest
@@ -35,29 +34,6 @@ ECHO = """#!/usr/bin/python3
 import json, sys
 print(json.dumps({"words": sys.argv[1:], "rows": sys.argv[1:], "systems": sys.argv[1:]}))
 """
-# A script of a user. Its last line has a keyword that no command has.
-SCRIPT = """\
-import numpy
-import slimsim
-
-scenario = {
-    "model": "llama3-8b", "device": "h100-sxm", "platform": {"nodes": 2, "gpus_per_node": 8},
-    "data": {"lengths": numpy.array([1000, 4000]), "context": "32Ki", "global_batch": 64},
-    "systems": [{"name": "best-fit", "plan": {"tp": 4, "pp": 2}}],
-}
-result = slimsim.run(scenario, set={"engine": "critical-path"}, jobs=2)
-print(result.verdict, result.summary["mfu"].max())
-swept = slimsim.sweep(scenario, {"platform.nodes": [2, 4]}, output="results")
-rows = slimsim.best(swept, where=["gpus<=16"], top=1)
-print(rows[0]["system"])
-largest = slimsim.max("data.context", scenario, to="1Mi")
-print(largest["systems"][0]["largest"])
-for model in slimsim.list("models"):
-    print(model["model"])
-print(" ".join(slimsim.list("values", "model")))
-kernels = slimsim.cost(model="llama3-8b", slice="0:4Ki", attention="flash3")
-print(slimsim.export(result, chrome=True), slimsim.compare(scenario, result, system="best-fit"))
-"""
 
 
 def function_of(verb):
@@ -76,10 +52,6 @@ def literals_of(annotation):
     if typing.get_origin(annotation) is typing.Literal:
         return set(typing.get_args(annotation))
     return set().union(*map(literals_of, typing.get_args(annotation)))
-
-
-def mypy(*words):
-    return subprocess.run(["/usr/bin/mypy", "--cache-dir", SCRATCH / "mypy", *words], cwd=SCRATCH, capture_output=True, text=True)
 
 
 class Keywords(unittest.TestCase):
@@ -268,20 +240,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(listed._repr_html_(), f"<pre>{listed.verdict}</pre>")
 
 
-class Typed(unittest.TestCase):
-    @unittest.skipUnless(os.path.exists("/usr/bin/mypy"), "mypy is missing (./packages.sh test)")
-    def test_mypy__takes_the_package_and_a_script(self):
-        done = mypy("--config-file", SOURCE / "python/pyproject.toml", *sorted((SOURCE / "python/slimsim").glob("*.py")))
-        self.assertEqual((done.returncode, done.stdout[:7]), (0, "Success"), done.stdout + done.stderr)
-        page = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
-        blocks = "".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
-        os.environ["MYPYPATH"] = str(SOURCE / "python")
-        for text, status, said in ((SCRIPT, 0, "Success"), (blocks, 0, "Success"), (SCRIPT.replace("jobs=", "jobz="), 1, 'argument "jobz"'),
-                                   (SCRIPT.replace("flash3", "flash9"), 1, "flash9"), (SCRIPT.replace('to="1Mi"', ""), 1, '"to"')):
-            done = mypy("--strict", "--follow-imports=silent", write("script.py", text))
-            self.assertEqual(done.returncode, status, done.stdout)
-            self.assertIn(said, done.stdout)
-
+class Version(unittest.TestCase):
     def test_version__is_that_of_the_program(self):
         self.assertEqual(slimsim.__version__, run("--version").stdout.split()[1])
 

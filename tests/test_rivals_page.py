@@ -77,7 +77,7 @@ class Page(unittest.TestCase):
         the times' ratio."""
         sys.path.insert(0, str(TOP / "analysis"))
         from paper_cells import speed_up_of, t_quantile
-        from pipelines import system_title
+        from slimsim.plot.closeup import system_title
 
         def iterations(flop, time_s):
             return {"model_flop": numpy.array(flop), "time_s": numpy.array(time_s)}
@@ -86,7 +86,8 @@ class Page(unittest.TestCase):
         self.assertEqual(speed_up_of(base, iterations([4.0, 3.0, 5.0], [2.0, 1.5, 2.5])), (1.0, 0.0))
         quotient, error = speed_up_of(base, iterations([8.0, 6.0, 10.0], [2.0, 2.0, 2.0]))
         self.assertEqual(quotient, 2.0)
-        first, waits = (types.SimpleNamespace(label=label, summary={name: 1 for name in ("tp", "pp", "cp", "dp")}, pipelines=[(0, 0)],
+        summary = {**dict.fromkeys(("tp", "pp", "cp", "dp"), 1), "first_exceeds_limit": 0}
+        first, waits = (types.SimpleNamespace(label=label, summary=summary, pipelines=[(0, 0)],
                                               iteration={"time_s": 4.0, "model_flop": flop, "peak_bytes": 0, "bubble_fraction": 0})
                         for label, flop in (("best-fit", 8.0), ("wlb-llm", 6.0)))
         self.assertIn("0.75x the speed of best-fit", system_title(waits, first, False))

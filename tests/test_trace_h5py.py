@@ -24,6 +24,15 @@ from slimsim.plot import spans, timeline  # noqa: E402
 TABLES = ["edges", "iterations", "lengths", "memory", "stages", "summary", "tasks", "transfers", "micro_batches"]
 
 
+def fractions_of_spans(of_ranks):
+    """{what: share of all GPUs' time} by the spans of all ranks."""
+    sums = dict.fromkeys((spans.COMPUTE, *spans.COLUMNS), 0.0)
+    for rank, of_rank in of_ranks.items():
+        for span in of_rank:
+            sums[spans.COMPUTE if span.what == spans.OPTIMIZER else span.what] += rank.gpus * (span.finish_s - span.start_s)
+    return {what: seconds / sum(sums.values()) for what, seconds in sums.items()}
+
+
 class Reading(unittest.TestCase):
     def setUp(self):
         self.file = h5py.File(TRACE)
@@ -143,7 +152,7 @@ class Timeline(unittest.TestCase):
             trace = self.run_scenario(name, keys, entries)
             for number, label in enumerate(trace.labels):
                 system = timeline.read_system(trace, number, trace.first_iteration())
-                of_table, of_spans = spans.fractions_of(system.iteration), spans.fractions_of_spans(system.spans)
+                of_table, of_spans = spans.fractions_of(system.iteration), fractions_of_spans(system.spans)
                 for what, share in of_table.items():
                     self.assertAlmostEqual(share, of_spans[what], places=12, msg=f"{label}: {spans.COLUMNS.get(what)}")
                 for rank, of_rank in system.spans.items():

@@ -21,7 +21,7 @@ from common import COLOURS, Patch, ki, legend_outside, pictures, pyplot, style
 from output import Refused, exit_with, write
 from slimsim import plot
 from slimsim.plot import strips
-from slimsim.plot.style import BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
+from slimsim.plot.style import BLACK, BLUE, GREEN, LIGHT_GREY, MARKS, ORANGE, PURPLE, SKY, VERMILLION, line_handle
 
 GEMMS = ("sequential", "multi-stream", "grouped")
 EXPERTS = {"qwen3-30b-a3b": (8, 2), "deepseek-v3": (32, 1)}  # GPUs that share experts, tokens of a GPU for one of an expert
@@ -32,7 +32,6 @@ PARTS = {  # steps of `slimsim explain` by what docs/experts.md calls them; the 
     "other GEMMs, attention below peak": ("gemms_below_peak", "attention_below_peak"), "element-wise kernels": ("other_kernels",),
     "waiting for launches": ("host_launches",), "tokens to experts and back": ("expert_dispatch", "expert_combine")}
 PART_COLOURS = (GREEN, BLUE, SKY, PURPLE, ORANGE, VERMILLION, LIGHT_GREY)
-BLIND = "blind test at"  # begins the rows of README.md's table whose runs are withheld
 
 
 def slimsim(program, folder, *arguments):
@@ -40,7 +39,7 @@ def slimsim(program, folder, *arguments):
 
 
 def call(command, **options):
-    """What a command prints. Refused: it fails, or there is none"""
+    """The text that a command prints. Refused: it fails, or there is none"""
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
     except OSError as error:
@@ -52,7 +51,7 @@ def call(command, **options):
 
 def rows(path):
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(line for line in file if not line.startswith("# source:")))
 
 
 def waste(program, folder, trace):
@@ -64,15 +63,10 @@ def waste(program, folder, trace):
 
 
 def withheld():
-    """The blind test of README.md's table, whose rows nobody here has: all training runs, then those of each source."""
-    part = False
-    for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines():
-        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        part = part and name.startswith("of them ")
-        if part or (name.startswith(BLIND) and "training runs" in name):
-            errors = [float(cell.rstrip("%")) / 100 if cell else None for cell in cells[1:]]
-            yield plot.Withheld(name, int(cells[0]), *errors, part=part)
-            part = True
+    """The blind test, whose rows nobody here has: all training runs, then those of each source."""
+    for row in rows(TOP / "model/validation/blind.csv"):
+        errors = [float(row[column]) if row[column] else None for column in ("mean_absolute", "bias", "worst")]
+        yield plot.Withheld(row["name"], int(row["rows"]), *errors, part=row["part"] == "1")
 
 
 def errors(program, folder):
@@ -107,15 +101,13 @@ def gemm_rates(program, folder):
     return rates
 
 
-def experts_gemms(program, folder):
-    rates = gemm_rates(program, folder)
+def experts_gemms(rates):
     for model in EXPERTS:
         for i, size in enumerate(TOKENS):
             yield f"{model}, {size} tokens an expert: {', '.join(f'{way} {rates[model, way][i]:.0f}' for way in GEMMS)} TFLOP/s"
 
 
-def draw_gemms(program, folder):
-    rates = gemm_rates(program, folder)
+def draw_gemms(rates):
     figure, panels = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained", sharey=True)
     for axes, (model, (ep, _)) in zip(panels, EXPERTS.items()):
         for way, colour, mark in zip(GEMMS, COLOURS, MARKS):
@@ -134,21 +126,22 @@ def draw_gemms(program, folder):
 def micro_parts(program, folder):
     """[(name, tokens of a micro-batch, shares of PARTS and the rest)] of the points of scenarios/experts-micro.yaml."""
     slimsim(program, folder, "run", TOP / "scenarios/experts-micro.yaml", "--quiet")
+    bars = []
     for point, row in enumerate(rows(folder / "results/experts-micro.csv")):
         (system,) = json.loads(slimsim(program, folder, "explain", f"results/experts-micro.h5#{point}", "--quiet", "--json"))["systems"]
         steps = {step["key"]: 100 * step["share"] for step in system["waterfall"]}
         shares = [sum(steps[key] for key in keys) for keys in PARTS.values()]
         name = row["model"] + (f", {row['expert_gemms']}" if "a3b" in row["model"] else "")
-        yield name, int(row["data.context"]), [*shares, 100 - sum(shares)]
+        bars.append((name, int(row["data.context"]), [*shares, 100 - sum(shares)]))
+    return bars
 
 
-def experts_micro(program, folder):
-    for name, tokens, shares in micro_parts(program, folder):
+def experts_micro(bars):
+    for name, tokens, shares in bars:
         yield f"{name}, {ki(tokens)}: {', '.join(f'{part} {share:.1f}%' for part, share in zip((*PARTS, 'rest'), shares))}"
 
 
-def draw_micro(program, folder):
-    bars = list(micro_parts(program, folder))
+def draw_micro(bars):
     names = list(dict.fromkeys(name for name, _, _ in bars))
     figure, panels = pyplot.subplots(1, len(names), figsize=(8, 5), layout="constrained", sharey=True)
     for axes, name in zip(panels, names):
@@ -178,18 +171,17 @@ def interval_of(row):
     return float(row["speed_up"]), float(row["speed_up_interval"] or 0)
 
 
-def experts_systems(program, folder):
-    for (case, system), row in experts_speed(program, folder).items():
+def experts_systems(table):
+    for (case, system), row in table.items():
         speed_up, interval = interval_of(row)
         yield (f"{case}, {system}: {float(row['tokens_per_s_per_gpu']):.0f} tokens/s/GPU, MFU {100 * float(row['mfu']):.1f}%, "
                f"{speed_up:.2f}x +/- {interval:.2f}")
 
 
-def draw_systems(program, folder):
-    table = experts_speed(program, folder)
+def draw_systems(table):
     systems = list(dict.fromkeys(system for _, system in table))[1:]
     figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
-    axes.axvline(1, color="#222222", linewidth=1)
+    axes.axvline(1, color=BLACK, linewidth=1)
     for i, (case, colour, mark) in enumerate(zip(CASES, COLOURS, MARKS)):
         for y, system in enumerate(systems):
             speed_up, interval = interval_of(table[case, system])
@@ -205,22 +197,22 @@ def draw_systems(program, folder):
     return figure
 
 
-FIGURES = {"experts-gemms.png": (experts_gemms, draw_gemms), "experts-micro.png": (experts_micro, draw_micro),
-           "experts-systems.png": (experts_systems, draw_systems)}
+FIGURES = {"experts-gemms.png": (gemm_rates, experts_gemms, draw_gemms), "experts-micro.png": (micro_parts, experts_micro, draw_micro),
+           "experts-systems.png": (experts_speed, experts_systems, draw_systems)}  # their data, and its lines and picture
 
 
-def numbers(program, folder, trace):
+def numbers(program, folder, trace, data):
     parts = {"waste.png": waste(program, folder, trace), "errors.png": errors(program, folder), "buy.png": buy(program, folder),
-             **{name: lines(program, folder) for name, (lines, _) in FIGURES.items()}}
+             **{name: lines(data[name]) for name, (_, lines, _) in FIGURES.items()}}
     return "".join(f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in parts.items())
 
 
-def draw(program, folder):
+def draw(folder, data):
     results = folder / "results"
     for name, figure in (("waste.png", plot.waste(results / "quickstart.h5")),
                          ("errors.png", plot.errors(results / "validation.h5", withheld())),
                          ("buy.png", plot.capacity(results / "buy.capacity.h5", "days")),
-                         *((name, make(program, folder)) for name, (_, make) in FIGURES.items())):
+                         *((name, make(data[name])) for name, (_, _, make) in FIGURES.items())):
         write(*pictures(figure, [HERE / name]))
 
 
@@ -230,11 +222,13 @@ def main():
     parser.add_argument("--numbers", action="store_true", help="print the numbers, draw nothing")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        text = numbers(arguments.program.resolve(), pathlib.Path(folder), "summary" if arguments.numbers else "full")
+        program, folder = arguments.program.resolve(), pathlib.Path(folder)
+        data = {name: read(program, folder) for name, (read, _, _) in FIGURES.items()}
+        text = numbers(program, folder, "summary" if arguments.numbers else "full", data)
         if arguments.numbers:
             print(text, end="")
         else:
-            draw(arguments.program.resolve(), pathlib.Path(folder))
+            draw(folder, data)
             write((HERE / "numbers.txt", text.encode(), (b"waste.png\n",)))
 
 

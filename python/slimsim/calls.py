@@ -77,12 +77,17 @@ def written(printed: str, said: str) -> Result:
     return Result(file[1] if file else None, printed)
 
 
-def _with_arrays(value: Any, folder: File) -> Any:
-    """Return a value in which each array under a key `lengths` is the path of a file in the folder."""
+def _with_arrays(value: Any, folder: File, of_lengths: bool = False) -> Any:
+    """Return a value in which each array under a key `lengths` is the path of a file in the folder.
+
+    of_lengths: the value is that of a key `lengths`, or is in its list, as the values of a sweep are
+    """
     if isinstance(value, Mapping):
-        return {key: _saved(entry, folder) if str(key).split(".")[-1] == "lengths" and hasattr(entry, "tolist")
-                else _with_arrays(entry, folder) for key, entry in value.items()}
-    return [_with_arrays(entry, folder) for entry in value] if isinstance(value, list) else value
+        return {key: _with_arrays(entry, folder, str(key).split(".")[-1] == "lengths") for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_arrays(entry, folder, of_lengths) for entry in value]
+    is_array = hasattr(value, "tolist") and getattr(value, "ndim", 1) > 0  # a number of numpy has it, too
+    return _saved(value, folder) if of_lengths and is_array else value
 
 
 def _saved(lengths: Any, folder: File) -> str:

@@ -311,7 +311,7 @@ def import_(words: str | File | Sequence[str | File], *, output: File | None = N
     words:  a file and NAME=VALUE of its variables, or a plan, "TP4 PP4 DP16 selective"
     output: file of the scenario; what was not taken stands in its first lines
     set:    keys and values of the scenario; arrays of lengths are saved beside it
-    nodes:  nodes of a cluster; None: those of topology.conf, otherwise 1
+    nodes:  nodes of a cluster; None: those of Slurm's file, otherwise 1
     """
     return calls.text("import", locals(), "words", folder=os.path.dirname(output or "") or ".")
 

@@ -76,8 +76,8 @@ class Result(PathLike[str]):
         return self.verdict or f"slimsim.Result({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """Return, as a notebook shows it, a row of the summary for each system, and the verdict. Of `capacity` and of a
-        result without a file it is the text that the program printed.
+        """Return, as a notebook shows it, a row of the summary for each system, and the verdict. A result of `capacity` or
+        without a file is shown as the text that the program printed.
         """
         if self.path is None:
             return f"<pre>{html.escape(self.verdict)}</pre>"
@@ -163,8 +163,8 @@ class Result(PathLike[str]):
 
     @property
     def model_range(self) -> "pandas.DataFrame":
-        """Of a run: tokens/s/GPU of each system from p5 to p95 of the model's error; the attribute `basis` says of what
-        runs.
+        """The tokens/s/GPU of each system of a run from p5 to p95 of the model's error; the attribute `basis` says of
+        which runs.
 
         KeyError: the file does not hold it
         """
@@ -188,14 +188,14 @@ class Result(PathLike[str]):
 
     @property
     def candidates(self) -> "pandas.DataFrame":
-        """What was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
+        """All that was looked at: the plans of a search (plan: auto), or the clusters of `capacity`."""
         with self.open() as file, self._reading():
             name = "candidates" if "candidates" in file else "plans"
         return self.table(name)
 
     @property
     def scenario(self) -> str:
-        """The resolved scenario as YAML text, which runs again to the same results. Of a sweep each point has its own, in
+        """The resolved scenario as YAML text, which runs again to the same results. Each point of a sweep has its own, in
         the table `scenarios`.
         """
         with self.open() as file, self._reading():

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This package draws the results of slimsim. Each function returns a figure of matplotlib.
 
-A source is a slimsim.Result, or the path of a file; NAME.h5#3 is point 3 of a sweep with `trace: full`. The scripts of
-analysis/ draw the same pictures on a command line. A function imports matplotlib when it is called, so that
-`import slimsim.plot` needs none. What is missing or damaged in a file raises ValueError or OSError.
+A source is a slimsim.Result, or the path of a file; NAME.h5#3 is point 3 of a sweep with `trace: full`. `explain` takes
+a dict instead, and `sensitivity` and `stragglers` the path of a table, which lies beside the file of a result.
+
+The scripts of analysis/ draw the same pictures on a command line. A function imports matplotlib when it is called, so
+that `import slimsim.plot` needs none. A file in which something is missing or damaged raises ValueError or OSError.
 """
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +46,11 @@ def _path(source: Source) -> str:
     return str(source.path)
 
 
+def _table(source: Source, suffix: str) -> str:
+    """The path of a table, which of a result NAME.h5 is NAME and the suffix."""
+    return str(pathlib.Path(_path(source)).with_suffix(suffix)) if isinstance(source, Result) else _path(source)
+
+
 def waste(source: Source) -> Figure:
     """Draw what the GPUs of each system do in one iteration, the fastest system first (`trace: full`)."""
     from slimsim.plot import timeline
@@ -51,20 +59,24 @@ def waste(source: Source) -> Figure:
 
 
 def pipelines(source: Source, numbers: Iterable[int] = (0,), transfers: bool = False) -> Figure:
-    """Draw single pipelines of each system, pass by pass, and the memory of their stages (`trace: full`).
+    """Draw single pipelines of each system, pass by pass, and the memory of their stages, the fastest system first
+    (`trace: full`).
 
     transfers: all transfers that a stage sends, not gradients alone
     """
     from slimsim.plot import closeup
     from slimsim.plot.trace import Trace
     trace = Trace(_path(source))
-    return closeup.make_figure(trace, closeup.read_systems(trace, numbers), closeup.Look(transfers=transfers))
+    return closeup.make_figure(trace, closeup.read_systems(trace, numbers, trace.ranking()), closeup.Look(transfers=transfers))
 
 
-def sensitivity(source: str | os.PathLike[str]) -> Figure:
-    """Draw the table NAME.sensitivity.csv of `slimsim sensitivity` as a tornado about the scenario as it is."""
+def sensitivity(source: Source) -> Figure:
+    """Draw the table NAME.sensitivity.csv of `slimsim sensitivity` as a tornado about the scenario as it is.
+
+    source: the table, or the result NAME.h5 of the same scenario in its folder
+    """
     from slimsim.plot import tornado
-    return tornado.make_figure(source)
+    return tornado.make_figure(_table(source, ".sensitivity.csv"))
 
 
 def capacity(source: Source, panel: str | None = None) -> Figure:
@@ -76,10 +88,10 @@ def capacity(source: Source, panel: str | None = None) -> Figure:
     return tradeoff.make_figure(_path(source), panel)
 
 
-def stragglers(source: str | os.PathLike[str]) -> Figure:
-    """Draw how a slow GPU or NIC spreads, of the table of a sweep of scenarios/stragglers.yaml."""
+def stragglers(source: Source) -> Figure:
+    """Draw how a slow GPU or NIC spreads, of the table NAME.csv of a sweep of scenarios/stragglers.yaml."""
     from slimsim.plot import slowdown
-    return slowdown.make_figure(source)
+    return slowdown.make_figure(_table(source, ".csv"))
 
 
 def errors(source: Source, withheld: Iterable[Withheld] = ()) -> Figure:

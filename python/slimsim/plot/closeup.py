@@ -16,20 +16,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from slimsim.plot.style import COLOURS, GIB, GREY, LIMIT_COLOUR, drawn, line_handle, shade, style
+from slimsim.plot.style import BLACK, COLOURS, CREAM, GIB, GREY, LIMIT_COLOUR, PLUM, drawn, line_handle, shade, style
 from slimsim.plot.trace import Key, Rows, Trace, unit_key
 
 # The longest samples get a colour each.
 SAMPLE_COLOURS, OTHER_COLOUR = COLOURS[:6], GREY
-IDLE_COLOUR = "#F1EBDD"
-OPTIMIZER_COLOUR = "#222222"
-TRANSFER_COLOUR = "#7F3C6B"
+IDLE_COLOUR = CREAM
+OPTIMIZER_COLOUR = BLACK
+TRANSFER_COLOUR = PLUM
 INJECTED_COLOUR = LIMIT_COLOUR
 SYNC_PURPOSES = ("reduce-scatter", "all-gather")
 
 
 class System(NamedTuple):
-    """What one pair of panels draws of a trace."""
+    """The part of a trace that one pair of panels draws."""
 
     label: str
     summary: Any  # its row
@@ -73,11 +73,10 @@ def read_system(trace: Trace, number: int, iteration: int, pipeline: int) -> Sys
                   rows["micro_batches"], lead["memory"], sorted(chosen))
 
 
-def read_systems(trace: Trace, pipelines: Iterable[int]) -> list[System]:
-    """Pipelines of all systems of a trace, by their numbers."""
-    iteration = trace.first_iteration()
-    return [read_system(trace, number, iteration, pipeline)
-            for number in range(len(trace.labels)) for pipeline in list(pipelines)]
+def read_systems(trace: Trace, pipelines: Iterable[int], order: Iterable[int]) -> list[System]:
+    """Pipelines of the systems of a trace, by their numbers. order: the numbers of the systems, from the top"""
+    iteration, numbers = trace.first_iteration(), list(pipelines)
+    return [read_system(trace, number, iteration, pipeline) for number in order for pipeline in numbers]
 
 
 def choose(trace: Trace, tasks: Rows, pipeline: int) -> set[tuple[int, int]]:
@@ -235,14 +234,14 @@ def system_title(system: System, first: System, short: bool) -> str:
              f"bubbles{' of all pipelines' * int(summary['dp'] > 1)} {100 * iteration['bubble_fraction']:.1f}%"]
     if not short:
         parts.append(f"peak of any GPU {iteration['peak_bytes'] / GIB:.1f} GiB")
-        if first.label != system.label:
+        if first.label != system.label and not summary["first_exceeds_limit"]:
             rate, of_first = (of["model_flop"] / of["time_s"] for of in (iteration, first.iteration))
             parts.append(f"in this iteration {rate / of_first:.2f}x the speed of {first.label}")
     return "   ·   ".join(parts)
 
 
 def legend_handles(systems: list[System], colours: Colours, look: Look) -> list[Any]:
-    """Of what is drawn."""
+    """Entries for all that is drawn."""
     leading = {sample for system in systems for sample, _, _ in longest_samples(system.units).values()}
     handles = []
     for sample, (colour, tokens) in colours.items():
@@ -293,10 +292,11 @@ def make_figure(trace: Trace, systems: list[System], look: Look) -> Figure:
     figure, panels = make_panels(systems, look)
     end_s = max(system.iteration["time_s"] for system in systems)
     colours = sample_colours(systems)
+    first = next(system for system in systems if system.label == trace.labels[0])
     for system, (lanes, memory) in zip(systems, panels):
         Gantt(lanes, trace, system, colours, look).draw(end_s)
         lanes.set_title(system.label, loc="left", fontsize=9, fontweight="bold")
-        lanes.set_title(system_title(system, systems[0], look.width < 10), loc="right", fontsize=7.5)
+        lanes.set_title(system_title(system, first, look.width < 10), loc="right", fontsize=7.5)
         if memory:
             draw_memory(memory, system)
         for panel in (lanes, *([memory] if memory else [])):

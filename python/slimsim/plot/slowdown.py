@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """This module draws how a slow GPU or NIC spreads, a panel for each fault, of the table of a sweep.
 
-Lines: how much longer an iteration takes than without faults, by how many times the device is as slow. Of the GPU, dashed:
-all wait for it all the time; dotted: nobody does, its work is 1/n of all. Both panels have one scale, so that their faults compare.
+Lines: how much longer an iteration takes than without faults, by how many times the device is as slow. Two more lines
+stand beside a GPU. Dashed: all wait for it all the time. Dotted: nobody does, its work is 1/n of all. Both panels have one
+scale, so that their faults compare.
 """
 from __future__ import annotations
 

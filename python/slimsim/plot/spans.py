@@ -6,7 +6,6 @@ collectives inside a pass stand at its end, although they are spread over its la
 """
 from __future__ import annotations
 
-import collections
 from typing import Any, NamedTuple
 
 import numpy
@@ -55,16 +54,6 @@ def fractions_of(row: Any) -> dict[int, float]:
     """{what: share of all GPUs' time} by the columns of a row of `iterations`. COMPUTE includes the optimizer."""
     shares = {what: sum(row[column] for column in columns) / row["total_s"] for what, columns in COLUMNS.items()}
     return {COMPUTE: 1 - sum(shares.values()), **shares}
-
-
-def fractions_of_spans(spans: dict[Rank, list[Span]]) -> dict[int, float]:
-    """The same by the spans of all ranks."""
-    sums: dict[int, float] = collections.defaultdict(float)
-    for rank, of_rank in spans.items():
-        for span in of_rank:
-            sums[COMPUTE if span.what == OPTIMIZER else span.what] += rank.gpus * (span.finish_s - span.start_s)
-    total_s = sum(sums.values())
-    return {what: sums[what] / total_s for what in (COMPUTE, *COLUMNS)}
 
 
 def spans_of(trace: Trace, system: int, iteration: int) -> dict[Rank, list[Span]]:

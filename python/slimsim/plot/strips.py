@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from slimsim.plot import Withheld
-from slimsim.plot.style import BLACK, BLUE, GREY, ORANGE, WIDTH, drawn, line_handle, style, title
+from slimsim.plot.style import BLACK, BLUE, GREY, ORANGE, PALE_GREY, WIDTH, drawn, line_handle, style, title
 from slimsim.plot.trace import Trace
 
 BAND = 0.10
@@ -130,18 +130,18 @@ def make_figure(path: str, withheld: tuple[Withheld, ...] = ()) -> Figure:
     height = 1.7 + 0.36 * len(numbers)
     figure, axes = pyplot.subplots(figsize=(WIDTH, height))
     figure.subplots_adjust(left=0.26, right=0.72, top=1 - 0.8 / height, bottom=0.9 / height)
-    axes.axvspan(-100 * BAND, 100 * BAND, color="#E8E8E8", linewidth=0)
+    axes.axvspan(-100 * BAND, 100 * BAND, color=PALE_GREY, linewidth=0)
     axes.axvline(0, color=GREY, linewidth=0.8)
     for number, strip in enumerate(strips, len(withheld)):
         draw_strip(axes, number, strip)
     to_axes = axes.get_yaxis_transform()
     for x, text in COLUMNS:
-        axes.text(x, -0.75, text, transform=to_axes, fontsize=8.5, ha="right", va="bottom", color="#444444", linespacing=0.9)
+        axes.text(x, -0.75, text, transform=to_axes, fontsize=8.5, ha="right", va="bottom", color=BLACK, linespacing=0.9)
     for number, row in enumerate(numbers):
         if row.bias is not None:
             axes.plot(100 * row.bias, number, marker="D", markersize=6, color=ORANGE, markeredgecolor=BLACK, markeredgewidth=0.8, zorder=5)
         if number < len(withheld) and not withheld[number].part:
-            axes.text(100 * BAND + 2, number, "rows withheld", fontsize=7.5, va="center", color="#444444", fontstyle="italic")
+            axes.text(100 * BAND + 2, number, "rows withheld", fontsize=7.5, va="center", color=BLACK, fontstyle="italic")
         for (x, _), text in zip(COLUMNS, texts_of(row)):
             axes.text(x, number, text, transform=to_axes, fontsize=8.5, ha="right", va="center")
     for border in sorted({len(withheld)} - {0}):
@@ -153,7 +153,7 @@ def make_figure(path: str, withheld: tuple[Withheld, ...] = ()) -> Figure:
     axes.set_xlabel("predicted over measured tokens/s/GPU, minus 1")
     axes.tick_params(axis="y", length=0)
     style(axes, grid="x")
-    handles = [Patch(facecolor="#E8E8E8", label="within 10%"),
+    handles = [Patch(facecolor=PALE_GREY, label="within 10%"),
                line_handle("run of trust A or A-", linestyle="none", marker="o", color=BLUE, markersize=5),
                line_handle("bias: mean error", linestyle="none", marker="D", color=ORANGE, markeredgecolor=BLACK, markersize=6)]
     if any((strip.rows["full_plan"] == 0).any() for strip in strips):

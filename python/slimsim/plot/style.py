@@ -16,7 +16,11 @@ from matplotlib.figure import Figure
 # Okabe and Ito's colours, which readers with any colour blindness tell apart (jfly.uni-koeln.de/color).
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
 ORANGE, VERMILLION, PURPLE, BLACK = "#E69F00", "#D55E00", "#CC79A7", "#222222"
-GREY, LIGHT_GREY, LINE_GREY = "#8C8C8C", "#D5D5D5", "#DDDDDD"
+GREY, WAIT_GREY, LIGHT_GREY, LINE_GREY, PALE_GREY = "#8C8C8C", "#B8B8B8", "#D5D5D5", "#DDDDDD", "#EBEBEB"
+# More kinds of what a GPU does than Okabe and Ito have colours.
+LIGHT_BLUE, DARK_BLUE, PLUM, LAVENDER, OCHRE, CREAM = "#A9D4F0", "#00558A", "#7F3C6B", "#B5A7E6", "#8A6D00", "#F1EBDD"
+# Paul Tol's scheme "muted", for nine samples.
+MUTED = ["#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499"]
 COLOURS = [BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, GREY, BLACK]  # of systems and other series, in this order
 LIMIT_COLOUR = VERMILLION
 MARKS = "os^Dv*PX<>"  # of series, so that a picture in grey tells them apart

@@ -19,16 +19,17 @@ from matplotlib.patches import Patch
 
 from slimsim.plot import spans
 from slimsim.plot.spans import COMPUTE, EXPERT, OPTIMIZER, PIPELINE, REPLICAS, RESHARD, RING, SHARD, SYNC, TENSOR
-from slimsim.plot.style import BLACK, GREEN, ORANGE, PURPLE, VERMILLION, WIDTH, YELLOW, drawn, title
+from slimsim.plot.style import (BLACK, DARK_BLUE, GREEN, GREY, LAVENDER, LIGHT_BLUE, OCHRE, ORANGE, PALE_GREY, PLUM, PURPLE,
+                                VERMILLION, WAIT_GREY, WIDTH, YELLOW, drawn, title)
 from slimsim.plot.trace import Key, Trace, unit_key
 
 # short, long; forward, backward: from light to dark they are short forward, long forward, long backward, short backward
-PASS_COLOURS = (("#A9D4F0", "#00558A"), (ORANGE, VERMILLION))
+PASS_COLOURS = ((LIGHT_BLUE, DARK_BLUE), (ORANGE, VERMILLION))
 LOOKS = {COMPUTE: (PASS_COLOURS[0][1], "computing"), TENSOR: (PURPLE, "tensor parallelism"),
-         SHARD: ("#7F3C6B", "ZeRO-2/3"), EXPERT: ("#B5A7E6", "tokens to experts"),
-         RING: (YELLOW, "context parallelism"), RESHARD: ("#8A6D00", "re-sharding"),
-         SYNC: (GREEN, "gradients, parameters"), PIPELINE: ("#EBEBEB", "waiting in the pipeline"),
-         REPLICAS: ("#B8B8B8", "waiting for replicas"), OPTIMIZER: (BLACK, "optimizer")}
+         SHARD: (PLUM, "ZeRO-2/3"), EXPERT: (LAVENDER, "tokens to experts"),
+         RING: (YELLOW, "context parallelism"), RESHARD: (OCHRE, "re-sharding"),
+         SYNC: (GREEN, "gradients, parameters"), PIPELINE: (PALE_GREY, "waiting in the pipeline"),
+         REPLICAS: (WAIT_GREY, "waiting for replicas"), OPTIMIZER: (BLACK, "optimizer")}
 PASS_NAMES = (("forward", "backward"), ("forward, long sample", "backward, long sample"))
 # From the bottom of a row to its top: (what, whether the sample is long, whether backward).
 LAYERS = [(COMPUTE, 0, 0), (COMPUTE, 0, 1), (COMPUTE, 1, 0), (COMPUTE, 1, 1),
@@ -40,7 +41,7 @@ PASSES_OF_COLUMN = 8  # of each lane in such a column, fewer with many lanes
 
 
 class System(NamedTuple):
-    """What a panel draws of a trace."""
+    """The part of a trace that a panel draws."""
 
     label: str
     summary: Any  # its row
@@ -56,11 +57,6 @@ def read_system(trace: Trace, number: int, iteration: int) -> System:
         samples[unit_key(row)].add(int(row["sample"]))
     return System(trace.labels[number], trace.rows("summary", number)[0], trace.rows("iterations", number, iteration)[0],
                   spans.spans_of(trace, number, iteration), samples)
-
-
-def ranked(systems: list[System]) -> list[System]:
-    """The order of the ranking: the fastest first, what does not fit last."""
-    return sorted(systems, key=lambda system: (not system.summary["fits"], -system.summary["tokens_per_s_per_gpu"]))
 
 
 def long_samples(trace: Trace, iteration: int) -> tuple[dict[int, int], float]:
@@ -132,7 +128,7 @@ class Panel:
         return rows
 
     def layer(self, span: spans.Span) -> tuple[int, int, int]:
-        """What a span is, as one of LAYERS."""
+        """The kind of a span, as one of LAYERS."""
         if span.what != COMPUTE or span.key is None:
             return span.what, 0, 0
         backward = int(span.key[2] > 0)
@@ -193,9 +189,9 @@ def layout_text(summary: Any) -> str:
 
 
 def speeds_text(system: System, base: System) -> str:
-    """The mean of the system over all iterations."""
+    """The mean of the system over all iterations. A base that does not fit is no measure, so no speed-up over it follows."""
     text = f"{system.summary['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU in the mean"
-    return text if system is base else f"{text}, {system.summary['speed_up']:.2f}x {base.label}"
+    return text if system is base or system.summary["first_exceeds_limit"] else f"{text}, {system.summary['speed_up']:.2f}x {base.label}"
 
 
 def list_shares(axes: Axes, system: System) -> None:
@@ -205,7 +201,7 @@ def list_shares(axes: Axes, system: System) -> None:
     height = 72 * axes.figure.get_figheight() * axes.get_position().height
     for line, what in enumerate(shown):
         y = 1 - (line + 0.5) * 12 / height
-        edge = "#999999" if what == PIPELINE else LOOKS[what][0]
+        edge = GREY if what == PIPELINE else LOOKS[what][0]
         axes.plot(1.03, y, marker="s", markersize=6, color=LOOKS[what][0], markeredgecolor=edge, markeredgewidth=0.5,
                   clip_on=False, transform=axes.transAxes)
         axes.text(1.145, y, f"{100 * shares[what]:.1f}%", fontsize=8.5, ha="right", va="center", transform=axes.transAxes)
@@ -225,7 +221,7 @@ def make_figure(trace: Trace) -> Figure:
     """A panel for each system of a trace. ValueError: it holds no tasks"""
     iteration = trace.first_iteration()
     of_trace = [read_system(trace, number, iteration) for number in range(len(trace.labels))]
-    base, systems = of_trace[0], ranked(of_trace)
+    base, systems = of_trace[0], [of_trace[number] for number in trace.ranking()]
     long, half = long_samples(trace, iteration)
     panel, left, right, top, bottom, gap = 1.35, 1.12, 2.2, 0.42, 0.95, 0.34
     total = top + bottom + len(systems) * (panel + gap)

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from slimsim.plot.style import BLACK, BLUE, ORANGE, WIDTH, drawn, legend_outside, shade, style, title
+from slimsim.plot.style import BLACK, BLUE, GREY, LINE_GREY, ORANGE, WIDTH, drawn, legend_outside, shade, style, title
 
 ROWS_MOST = 24
 LETTER = 0.0118  # share of the axis that a letter takes
@@ -32,12 +32,12 @@ class Change(NamedTuple):
 
     @property
     def effect(self) -> float:
-        """How far it moves the first system [%]. What no longer fits moves the most."""
+        """How far it moves the first system [%]. A change by which it no longer fits moves it the most."""
         return numpy.inf if self.gain is None else abs(self.gain)
 
     @property
     def text(self) -> str:
-        """What stands at its bar."""
+        """The text at its bar."""
         if self.gain is None:
             return f"{self.value}: does not fit"
         return f"{self.value}: " + ("0" if abs(self.gain) < 0.05 else f"{self.gain:+.1f}%")
@@ -49,6 +49,14 @@ class Table(NamedTuple):
     first: str
     speed: float
     rows: list[list[Change]]  # the changes of an assumption each
+    refused: int  # changes
+    smaller: int  # changes of the assumptions behind ROWS_MOST
+
+    @property
+    def left_out(self) -> str:
+        """A second line for the label of the axis, 'left out: 1 refused, 2 smaller'; "" if nothing is."""
+        parts = [f"{count} {name}" for count, name in ((self.refused, "refused"), (self.smaller, "smaller")) if count]
+        return f"\nleft out: {', '.join(parts)}" if parts else ""
 
 
 def read(path: str | os.PathLike[str]) -> Table:
@@ -62,8 +70,12 @@ def read(path: str | os.PathLike[str]) -> Table:
         raise ValueError("the table has no row")
     base = lines[0]
     rows: dict[str, list[Change]] = {}
+    refused = 0
     for line in lines:
-        if line["system"] != base["system"] or line["change"] == base["change"] or line["refused"]:
+        if line["system"] != base["system"] or line["change"] == base["change"]:
+            continue
+        if line["refused"]:
+            refused += 1
             continue
         assumption, _, value = line["change"].rpartition(" ")
         gain = 100 * float(line["gain"]) if line["gain"] else None
@@ -72,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> Table:
     if not rows:
         raise ValueError("the table has no change that was computed")
     ordered = sorted(rows.values(), key=lambda row: -max(change.effect for change in row))
-    return Table(base["system"], float(base["tokens_per_s_per_gpu"]), ordered[:ROWS_MOST])
+    return Table(base["system"], float(base["tokens_per_s_per_gpu"]), ordered[:ROWS_MOST], refused, sum(map(len, ordered[ROWS_MOST:])))
 
 
 def draw_row(axes: Axes, y: int, changes: list[Change]) -> None:
@@ -132,11 +144,11 @@ def make_figure(path: str | os.PathLike[str]) -> Figure:
     axes.set_yticks(range(len(table.rows)), [row[0].assumption for row in table.rows])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(table.rows) - 0.4, -0.6)
-    axes.set_xlabel(f"% more tokens/s/GPU than {table.speed:,.0f}, by one change at a time")
+    axes.set_xlabel(f"% more tokens/s/GPU than {table.speed:,.0f}, by one change at a time{table.left_out}")
     style(axes, "x")
     handles = [Patch(facecolor=BLUE, label="faster"), Patch(facecolor=ORANGE, label="slower")]
     if any(change.tie for change in changes):
-        handles.append(Patch(facecolor="#DDDDDD", hatch="////", edgecolor="#777777", linewidth=0, label="another system ties"))
+        handles.append(Patch(facecolor=LINE_GREY, hatch="////", edgecolor=GREY, linewidth=0, label="another system ties"))
     if any(change.winner for change in changes):
         handles.append(Patch(facecolor="white", edgecolor=BLACK, linewidth=1.6, label="another system wins"))
     legend_outside(figure, handles, 4)

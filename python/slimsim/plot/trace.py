@@ -19,7 +19,7 @@ Rows = Any  # an array of records: numpy's types do not know their columns
 
 
 def value_of(key: str, scenario: str) -> str:
-    """What a key of a resolved scenario says, as text. A platform of keys is called as the program calls it."""
+    """The value of a key in a resolved scenario, as text. A platform of keys is called as the program calls it."""
     if key == "platform":
         block = found(r"^platform:\n((?:  .*\n)+)", scenario)
         keys: dict[str, str] = dict(re.findall(r'^  (\w+): "?([^"\n]*)', block, re.MULTILINE))
@@ -89,7 +89,7 @@ class Trace:
         return flop + linear * float(self.attributes["layer_flop_linear"]) * tokens
 
     def shared(self, key: str) -> str | None:
-        """What a key of the scenario says, as text; of a sweep None, where it says other things at other points."""
+        """The value of a key of the scenario, as text; None: the points of a sweep differ in it."""
         if "scenarios" not in self.file:
             return self.text(key)
         values = {value_of(key, text_of(row)) for row in self.file["scenarios"]["scenario"]}
@@ -138,10 +138,16 @@ class Trace:
         return int(self.table("tasks")["iteration"].min())
 
     def rows(self, name: str, system: int, iteration: int | None = None) -> Rows:
-        """Of one system, and of one iteration."""
+        """The rows of one system, and of one iteration."""
         table = self.table(name)
         table = table[table["system"] == system]
         return table if iteration is None else table[table["iteration"] == iteration]
+
+    def ranking(self) -> list[int]:
+        """The numbers of the systems by their rank, of ties the fastest first; those that do not fit are last."""
+        summary = self.table("summary")
+        return sorted(range(len(summary)),
+                      key=lambda i: (not summary[i]["fits"], summary[i]["rank"], -summary[i]["tokens_per_s_per_gpu"]))
 
     def passes(self, tasks: Rows) -> list[tuple[Key, float, float]]:
         """[((phase, pipeline, direction, unit), start, finish)] of tasks of one stage, in order of time: a pass may be

@@ -12,7 +12,7 @@ from matplotlib import pyplot, ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slimsim.plot.style import BLACK, BLUE, COLOURS, LIMIT_COLOUR, MARKS, ORANGE, WIDTH, drawn, spread, style
+from slimsim.plot.style import BLACK, BLUE, COLOURS, GREY, LIMIT_COLOUR, MARKS, ORANGE, WIDTH, drawn, spread, style
 from slimsim.plot.trace import Trace
 
 FILLS = ("full", "none", "left", "top", "right", "bottom")  # one an offer, so that a picture in black and white tells them apart
@@ -174,7 +174,7 @@ def draw_days(figure: Figure, answer: Answer) -> None:
                       **offer_look(offer))
     for column, names in (("offer", answer.offers), ("system", answer.systems)):
         for i, name in enumerate(names):
-            look = offer_look(i) if column == "offer" else {"color": "#666666"}
+            look = offer_look(i) if column == "offer" else {"color": GREY}
             absent = "" if (answer.fitting[column] == i).any() else " (does not fit)"
             marker = "h" if column == "offer" else MARKS[i % len(MARKS)]
             axes.plot([], [], linestyle="none", marker=marker, label=clip(name) + absent, **look)

@@ -44,7 +44,7 @@ def draw_steps(axes: Axes, system: dict[str, Any]) -> None:
         axes.text(begin + 0.6 if inside else max(begin, end) + 0.6, row, f"{end - begin:.1f}", va="center", fontsize=8,
                   color="white" if inside else "black")
         if row + 1 < len(steps):
-            axes.plot([begin, begin], [row, row + 1], color="#888888", linewidth=0.6)
+            axes.plot([begin, begin], [row, row + 1], color=GREY, linewidth=0.6)
     axes.set_yticks(range(len(steps)), [name for _, name, _, _ in steps], fontsize=8)
     axes.set_ylim(len(steps) - 0.4, -0.6)
     axes.set_xlim(0, 106)
