@@ -89,7 +89,7 @@ def draw_one(description, metavar, read, make, suffix=".png"):
 
 
 def reason(error):
-    """What is wrong, without the name of the file, which stands before it. Only damage has an error of another kind."""
+    """The fault, without the name of the file, which stands before it. Only damage has an error of another kind."""
     text = " ".join(str(getattr(error, "strerror", None) or error).split())
     if not isinstance(error, (OSError, ValueError, slimsim.Error)):
         place = traceback.extract_tb(error.__traceback__)[-1]

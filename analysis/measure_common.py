@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the measuring scripts share: PyTorch, files of rows, seconds of a kernel in a full queue and of spans under lasting
+"""The measuring scripts share this module: PyTorch, files of rows, seconds of a kernel in a full queue and of spans under lasting
 load, and a budget of time."""
 import argparse
 import csv
@@ -60,7 +60,7 @@ class Budget:
 
 
 def attempt(what, measure, *arguments):
-    """What `measure` returns. Whatever fails is told, and the next measurement is tried."""
+    """Return what `measure` does. Whatever fails is told, and the next measurement is tried."""
     try:
         return measure(*arguments)
     except Exception as error:
@@ -107,7 +107,7 @@ def seconds_of(calls, graphed=True, samples=SAMPLES, sample_s=SAMPLE_S):
 
 
 def brief_seconds_of(calls, graphed=True):
-    """As seconds_of, in less of a lent GPU's time."""
+    """The same as seconds_of, in less of a lent GPU's time."""
     return seconds_of(calls, graphed, samples=3 if graphed else 5, sample_s=SAMPLE_S / 2)
 
 

@@ -427,7 +427,7 @@ HELD_SHAPES = ((12288, 4096, 4096), (4096, 4096, 4096), (22016, 4096, 8192), (81
 
 
 def measure_held(rows, quick):
-    """As a collective's channels do: blocks that hold a multiprocessor each with all of its shared memory."""
+    """Blocks hold a GPU as a collective's channels do: they hold a multiprocessor each with all of its shared memory."""
     import cupy
     kernel = cupy.RawKernel(SPIN, "spin")
     shared = 227 * 1024

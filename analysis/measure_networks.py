@@ -164,7 +164,7 @@ class Network(torch.nn.Module):
 
 
 class FusedLoss(torch.autograd.Function):
-    """As flash-attention's fused cross-entropy: logits and the log of their sums are kept, the gradient has their type."""
+    """The loss, like flash-attention's fused cross-entropy: logits and the log of their sums are kept, the gradient has their type."""
 
     @staticmethod
     def forward(ctx, logits, targets):

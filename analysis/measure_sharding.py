@@ -238,7 +238,7 @@ def network_of(case):
 
 
 def live_at_peak(trace):
-    """What a step allocated and holds at its peak: bytes in all, and by size and place; without what stood before."""
+    """The memory that a step allocated and holds at its peak: bytes in all, and by size and place; without what stood before."""
     def replay(events):
         live, total = {}, 0
         for index, event in enumerate(events):
@@ -263,7 +263,7 @@ def live_at_peak(trace):
 
 
 def measure(case):
-    """Of steps seconds, peak bytes and retries of the allocator; what lives at the last one's peak."""
+    """The steps' seconds, peak bytes and retries of the allocator; what lives at the last one's peak."""
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
     torch.cuda.set_device(0)

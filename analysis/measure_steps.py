@@ -109,7 +109,7 @@ def kernels_of(call):
 
 
 def count_kernels(network, arguments):
-    """Of a whole step, and of a layer: the difference to a step of half the layers."""
+    """Times of a whole step, and of a layer: the difference to a step of half the layers."""
     layers, counts = network.layers, {}
     for part in (layers, layers[: len(layers) // 2]):
         network.layers = part
@@ -128,7 +128,7 @@ def count_kernels(network, arguments):
 
 
 def floor_cells(network, model):
-    """Of a step whose kernels are so short that they wait for the host."""
+    """Times of a step whose kernels are so short that they wait for the host."""
     few = inputs_of(model, 1, FEW_TOKENS)
     cells = step_cells(network, lambda: network.zero_grad(set_to_none=True), 0.5, STEPS_A_ROUND, [few])
     return {f"floor_{which}_ms": cells[f"{which}_ms"] for which in ("forward", "backward")}

@@ -24,7 +24,7 @@ MISFIT = Patch(facecolor=GREY, edgecolor="white", hatch="////", label="does not 
 
 
 def t_quantile(n):
-    """Of Student's t for a 95% interval from n values: P(|T| <= t) of Abramowitz and Stegun 26.7.3 (an odd number of degrees
+    """The quantile of Student's t for a 95% interval from n values: P(|T| <= t) of Abramowitz and Stegun 26.7.3 (an odd number of degrees
     of freedom) and 26.7.4 (even), solved by bisection."""
     degrees, odd, low, high = n - 1, (n - 1) % 2, 0.0, 13.0
     while high - low > 1e-12:
@@ -63,7 +63,7 @@ def speed_up_of(base, measured):
 
 
 def read_points(trace):
-    """Of a sweep: a dict per point, with its swept keys and {label: (row of summary, measured rows of iterations)}."""
+    """The points of a sweep: a dict each, with its swept keys and {label: (row of summary, measured rows of iterations)}."""
     summary, iterations = trace.file["summary"][:], trace.file["iterations"][:]
     names = list(summary.dtype.names)
     swept = [name for name in names[:names.index("system")] if name != "point"]
@@ -79,7 +79,7 @@ def read_points(trace):
 
 
 def mean_of(values):
-    """Of those that there are (not NaN), and how many these are; 1 of none."""
+    """The mean of the values that are not NaN (1 if there are none), and their number."""
     values = values[~numpy.isnan(values)]
     return values.mean() if len(values) else 1.0, len(values)
 
@@ -235,7 +235,7 @@ def same_plan(simulator):
 
 
 def change_of(keys, first):
-    """What of a point's swept keys differs from the first point's."""
+    """The swept keys of a point that differ from the first point's."""
     changed = [f"{key} = {value}" for key, value in keys.items() if value != first[key]]
     return ", ".join(changed) or "nothing"
 

@@ -28,7 +28,7 @@ def distributions(simulator):
 
 
 def lead_tasks(trace, number):
-    """Of the GPU that leads stage 0 of pipeline 0."""
+    """The passes of the GPU that leads stage 0 of pipeline 0."""
     tasks = trace.rows("tasks", number, trace.first_iteration())
     return tasks[(tasks["pipeline"] == 0) & (tasks["stage"] == 0) & (tasks["context"] == 0) & (tasks["tensor"] == 0)]
 

@@ -61,13 +61,13 @@ def source_of(folder, section):
 
 
 def sentence_of(key, section):
-    """What a section of a scenario says at its top, with the source of its preset; "": there is no section."""
+    """The words at the top of a section of a scenario, with the source of its preset; "": there is no section."""
     values = re.findall(r"^  (\w+: .+)$", section, re.MULTILINE)
     return f"{key}: " + "; ".join(filter(None, (", ".join(values), source_of(key, section)))) if section else ""
 
 
 def offers_of(answer):
-    """What each offer assumes: [{name, lines, values}]."""
+    """The assumptions of each offer: [{name, lines, values}]."""
     offers = []
     for name, scenario, power in zip(answer.offers, answer.trace.texts("offer_scenarios"), answer.trace.texts("offer_power")):
         price, reliability = section_of(scenario, "price"), section_of(scenario, "reliability")

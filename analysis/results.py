@@ -224,7 +224,7 @@ def trend_rows(cells):
 
 
 def trends(cells, tables):
-    """What the paper says in words, and in how many of our cases it holds."""
+    """The paper's claims in words, and in how many of our cases it holds."""
     fit = {key: cell for key, cell in tables.same_plan_cells().items() if all(row["fits"] for row in cell.values())}
     rows = [(claim, searched, same) for (claim, searched), (_, same) in zip(trend_rows(cells), trend_rows(fit))]
     violins = [row["flop_p95_over_p5"] <= GOOD_SPREAD for name in DATA_SETS
@@ -236,7 +236,7 @@ def trends(cells, tables):
 
 
 def weighted_mean(pairs):
-    """Of (value, weight); None: no weight."""
+    """The mean of (value, weight); None: no weight."""
     n = sum(weight for _, weight in pairs)
     return sum(value * weight for value, weight in pairs) / n if n else None
 

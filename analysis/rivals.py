@@ -100,7 +100,7 @@ class Gains:
         self.tables = tables
 
     def __call__(self, scenario, label, base="baseline", **keys):
-        """Of all points whose swept keys end in those named: {lengths: "github"}."""
+        """The gains at all points whose swept keys end in those named: {lengths: "github"}."""
         rows = self.tables.get(scenario, [])
         at = {(row["point"], row["system"]): row for row in rows}
         return [row["speed_up"] / at[row["point"], base]["speed_up"] for row in self.rows(scenario, label, **keys)
@@ -597,7 +597,7 @@ def largest(parts, form):
 
 
 def compared(tables):
-    """Of each printed value: what it is about, and the rows of our system and baseline at each point (None: not run)."""
+    """For each printed value: its subject, and the rows of our system and baseline at each point (None: not run)."""
     for scenario, keys, system, column, printed in HEADLINES:
         rows = [row for row in tables.get(scenario, []) if all(row[key] == value for key, value in keys.items())]
         ours = [row for row in rows if row["system"].startswith(system)]
@@ -659,7 +659,7 @@ def below(rows):
 
 
 def reasons(tables):
-    """Of each system: what is printed, the ranges of what is predicted for its own test bed and in experiments, and why."""
+    """For each system: the printed values, the ranges of what is predicted for its own test bed and in experiments, and why."""
     table = markdown(("system", "printed", "predicted", "in experiments"),
                      [(system, ", ".join(dict.fromkeys(line[4] for line in HEADLINES if line[2] == system)),
                        gains(tables, system, False), gains(tables, system, True)) for system in REASONS])

@@ -21,7 +21,7 @@ def flat(mapping, prefix=""):
 
 
 def settings_of(mapping):
-    """Return the settings of a configuration. Those of FSDP and DeepSpeed have one name each, wherever they stand."""
+    """Return the settings of a configuration. Settings of FSDP and DeepSpeed have one name each, wherever they stand."""
     for name, value in flat(mapping):
         label, section = name, name.split(".")[0]
         if section in ("fsdp_config", "parallelism_config") and "." in name:

@@ -72,7 +72,7 @@ def check_tests(name, text, modules):
 def check(top):
     headers_and_sources = list((top / "src").glob("*/*.[ch]"))
     modules = {path.stem for path in headers_and_sources} | {f"{path.parent.name}_{path.stem}" for path in headers_and_sources}
-    for path in sorted(path for folder in ("python", "src", "tests") for path in (top / folder).rglob("*.*")):
+    for path in sorted(path for folder in ("analysis", "importing", "python", "src", "tests") for path in (top / folder).rglob("*.*")):
         name = path.relative_to(top).as_posix()
         if path.suffix not in (".c", ".h", ".py"):
             continue
