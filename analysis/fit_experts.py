@@ -43,7 +43,7 @@ def rows_of(name):
 def fit(seconds, rows, start, scale=math.inf):
     """Return the positive values that bring predicted times nearest to measured ones, by Levenberg and Marquardt.
 
-    Errors are logarithms of ratios, and count by their squares. Those far above `scale` count by their size.
+    Errors are logarithms of ratios, and count by their squares. Errors far above `scale` count by their size.
     """
     def errors(logs):
         values = numpy.exp(logs)
