@@ -10,6 +10,7 @@ test=(libcunit1-dev clang-14 clang-format-14 clang-tidy-14 valgrind python3-netw
     python3-wheel slurm-wlm iproute2 chromium-driver python3-selenium mmdebstrap)
 
 test+=(mypy python3-ipykernel python3-nbclient) # the Python package and its notebook
+command -v npm >/dev/null || test+=(npm) # it gets axe-core, which looks at reports
 test+=(r-base-core) # an example of docs/howto/other-tools.md
 test+=(mkdocs mkdocs-material) # the site of docs/
 case "${1:-}" in

@@ -70,14 +70,6 @@ class Topics(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (64, ""))
             self.assertEqual(done.stderr, f"slimsim: there is no topic '{word}'; {hint}`slimsim help' lists the topics\n")
 
-    def test_help__names_pages_that_have_the_word(self):
-        error = run("help", "offload").stderr
-        pages = re.search("pages with this word: (.*); ", error)[1].split(", ")
-        folders = ("start.md", "reference.md", "packages.md", "python.md", "model.md", "howto/*.md", "reference/*.md", "model/*.md")
-        counts = {page.stem: len(re.findall("offload", page.read_text(encoding="utf-8"), re.IGNORECASE))
-                  for folder in folders for page in DOCS.glob(folder)}
-        self.assertEqual([counts[page] for page in pages], sorted(counts.values(), reverse=True)[:5])
-
     def test_help__of_a_command_is_its_options(self):
         self.assertEqual(run("help", "merge").stdout, run("merge", "--help").stdout)
 

@@ -125,41 +125,7 @@ static bool show(const struct topics *all, const struct topic *page, struct erro
     return true;
 }
 
-/** Return how often a text has a word, in capitals or small letters. */
-static int32_t mentions_of(const char *text, const char *word)
-{
-    int32_t n = 0;
-    for (const char *at = text; *word != '\0' && (at = strcasestr(at, word)) != NULL; at++)
-        n++;
-    return n;
-}
-
-/** Return the topics that mention a word most often: "pages with this word: a, b; ". The caller frees it. */
-static char *mentions(const struct topics *all, const char *word)
-{
-    enum { SHOWN = 5 };
-    int32_t *n = check_calloc(all->n, sizeof *n);
-    char *text = check_strdup("");
-    for (size_t i = 0; i < all->n; i++)
-        n[i] = mentions_of(all->topics[i].text, word);
-    for (int k = 0; k < SHOWN; k++) {
-        size_t most = 0;
-        for (size_t i = 1; i < all->n; i++)
-            most = n[i] > n[most] ? i : most;
-        if (n[most] == 0)
-            break;
-        n[most] = 0;
-        char *longer = check_asprintf("%s%s%s", text, k == 0 ? "pages with this word: " : ", ", all->topics[most].name);
-        free(text);
-        text = longer;
-    }
-    char *ended = check_asprintf("%s%s", text, *text != '\0' ? "; " : "");
-    free(text);
-    free(n);
-    return ended;
-}
-
-/** Find a topic. Without one say which are near, or else which have the word. @return NULL: there is none */
+/** Find a topic. Without one say which are near. @return NULL: there is none */
 static const struct topic *find(const struct topics *all, const char *name)
 {
     const char **names = check_malloc(all->n * sizeof *names);
@@ -172,9 +138,7 @@ static const struct topic *find(const struct topics *all, const char *name)
     }
     if (found == NULL) {
         nearest_hint(name, names, (int32_t)all->n, hint);
-        char *pages = *hint == '\0' ? mentions(all, name) : check_strdup(hint);
-        fprintf(stderr, "slimsim: there is no topic '%s'; %s`slimsim help' lists the topics\n", name, pages);
-        free(pages);
+        fprintf(stderr, "slimsim: there is no topic '%s'; %s`slimsim help' lists the topics\n", name, hint);
     }
     free(names);
     return found;
