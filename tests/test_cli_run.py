@@ -166,11 +166,16 @@ systems:
                                  ("device=a100", "did you mean 'a100-40g' or 'a100-80g'? available: "),
                                  ("iterations=5", "iterations: expected a mapping of keys, found a single value; allowed: "
                                                   "warm_up, measured"),
+                                 ("systems=[slimpack]", "this entry: expected a mapping of keys, found a single value; allowed: "
+                                                        "as in {name: slimpack}"),
                                  ("systems.0={name: best-fit, plan: {tp: 2, pp: 4, vpp: 2}, knobs: {pad: false}}",
                                   "best-fit: no plan for iteration 0: plan.vpp: ")):
             done = simulate("mistakes", "--set", assignment)
             self.assertEqual((done.returncode, done.stdout), (2, ""), assignment)
             self.assertIn(said, done.stderr)
+        done = subprocess.run([PROGRAM, "run", "scenarios/quickstart.yaml"], capture_output=True, text=True, cwd=SCRATCH)
+        self.assertEqual((done.returncode, done.stderr), (2, "slimsim: scenarios/quickstart.yaml: there is no such file; the shipped "
+                                                          f"one is {SOURCE}/scenarios/quickstart.yaml\n"))
 
     def test_a_context_that_cuts_most_documents_is_told(self):
         told = "; a document makes "

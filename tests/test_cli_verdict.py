@@ -149,9 +149,12 @@ class Verdict(unittest.TestCase):
     def test_verdict__says_that_tokens_wait(self):
         text = " ".join(verdict(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])[0].split())
         report = json_of(SOURCE / "scenarios/wlb-queues.yaml", *SHIPPED["wlb-queues.yaml"])
-        waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?),", " ".join(report["verdict"]))
+        waits = re.search(r"a token waits (\d\.\d\d) iterations on average with (\S+?) \(its iterations have (\S+) to (\S+) tokens\),",
+                          " ".join(report["verdict"]))
         (delay,) = [of["token_delay"] for of in report["systems"] if of["label"] == waits[2]]
         self.assertAlmostEqual(float(waits[1]), delay, delta=0.005)
+        tokens = [row["tokens"] for of in report["systems"] if of["label"] == waits[2] for row in of["iterations"] if row["measured"]]
+        self.assertEqual([waits[3], waits[4]], [f"{of(tokens) / 1e6:.3g}M" for of in (min, max)])
         self.assertIn("compare MFU, since tokens/s are those of other samples and may be too good", text)
 
     def test_verdict__says_first_that_a_doubled_batch_changes_the_winner(self):

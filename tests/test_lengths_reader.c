@@ -500,6 +500,12 @@ TEST(reader__unpacks_gzip)
     expect("b.csv.gz", "", 2, tokens);
 }
 
+TEST(reader__refuses_archives_of_numpy)
+{
+    write_text("a.npz", "PK\3\4 and more");
+    refuse("a.npz", "", "a.npz: is a ZIP archive, such as .npz, which is not read; numpy.save writes .npy, which is");
+}
+
 TEST(reader__names_the_command_that_converts_parquet)
 {
     write_text("a.parquet", "PAR1 and more");

@@ -61,6 +61,8 @@ class Package(unittest.TestCase):
         self.assertEqual(model.attrs["basis"], told["model_error"]["basis"])
         self.assertEqual(by_dict.verdict, run("run", folder.parent / "small.yaml", "--output", fresh("cli")).stdout)
         self.assertEqual(slimsim.run(yaml.safe_load(by_dict.scenario)).scenario, by_dict.scenario)
+        self.assertEqual(slimsim.run(by_dict.scenario).scenario, by_dict.scenario)
+        self.assertIn("\n\nbatch: 48 documents give ", slimsim.Result(folder / "small.h5").verdict)
         pandas.testing.assert_frame_equal(slimsim.Result(folder / "small.h5").iterations, by_path.iterations)
 
     def test_table__has_the_numbers_of_the_file_and_names_for_indices(self):
@@ -137,6 +139,12 @@ class Package(unittest.TestCase):
         self.assertTrue(path.exists())
         del result
         self.assertFalse(path.parent.exists())
+
+    def test_notes__are_what_the_program_says_beside_its_verdict(self):
+        listed = slimsim.run(SCENARIO, set={"data.lengths": write("own.csv", "n\n100\n5000\n"), "device": "H100"})
+        self.assertEqual(listed.notes[0], "device: 'H100' is taken as h100-sxm")
+        self.assertRegex(listed.notes[1], "^data.lengths: column 'n' of .*own.csv: 2 lengths, mean 2550")
+        self.assertEqual(len(listed.notes), 2)
 
     def test_candidates__are_the_plans_of_a_search(self):
         result = slimsim.run(SCENARIO, set={"systems.0.plan": "auto", "plan_space": {"tp": [1, 2], "pp": 2}})

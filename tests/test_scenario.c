@@ -548,7 +548,6 @@ TEST(scenario_read__names_all_errors_in_one_pass)
         "--set 'seed=x': seed: 'x' is not a number",
         "run.yaml:4:7: name: '.x' cannot name files",
         "run.yaml:6:39: plan.tp: '2.5' is not a whole number",
-        "run.yaml:6:34: plan.pp: is required",
         "run.yaml:2:9: device: there is no device 'h80'; available: ",
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

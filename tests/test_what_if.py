@@ -24,7 +24,7 @@ WITHIN_S = 8 if SANITIZED else 2
 
 def counts(done):
     """Read how many runs there are, and how many of them were computed and kept."""
-    return [int(n) for n in re.search(r"^(\d+) runs?: (\d+) computed, (\d+) kept from before in ", done.stderr, re.MULTILINE).groups()]
+    return [int(n) for n in re.search(r"^(\d+) runs?: (\d+) computed, (\d+) found in ", done.stderr, re.MULTILINE).groups()]
 
 
 def begin(*arguments, stderr=subprocess.DEVNULL):

@@ -19,6 +19,7 @@ from slimsim import program
 from slimsim.program import File, Json, Scenario
 from slimsim.result import Result
 
+PROGRESS = re.compile(r": .*\b\d+ of \d+ |^written: ")  # lines on stderr that are no notes
 WRITTEN = re.compile(r"^(?:.*; )?written: (.*?\.h5)(?:,| and |;|$)", re.MULTILINE)
 
 
@@ -74,7 +75,8 @@ def files(command: str, given: Mapping[str, Any], *names: str) -> Result:
 def written(printed: str, said: str) -> Result:
     """Return the result of a command that printed this on stdout, and said on stderr which file it wrote."""
     file = WRITTEN.search(said)
-    return Result(file[1] if file else None, printed)
+    notes = [line for line in said.splitlines() if not PROGRESS.search(line)]
+    return Result(file[1] if file else None, printed, notes)
 
 
 def _with_arrays(value: Any, folder: File, of_lengths: bool = False) -> Any:

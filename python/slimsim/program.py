@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from slimsim.scenario import text_of
 
 File: TypeAlias = str | os.PathLike[str]
-Scenario: TypeAlias = Mapping[str, Any] | File  # its keys, or the path of its file
+Scenario: TypeAlias = Mapping[str, Any] | File  # its keys, the path of its file, or lines of YAML
 Settings: TypeAlias = Mapping[str, Any]  # keys of a scenario, as in {"data.context": "64Ki"}
 Quantity: TypeAlias = int | float | str  # 65536 or "64Ki"
 Json: TypeAlias = dict[str, Any]
@@ -62,24 +62,25 @@ def _argument(option: str, value: Any) -> str:
 def _operand_words(operands: Sequence[Scenario], files: contextlib.ExitStack) -> tuple[list[str], str]:
     """Return the words of operands, and the scenario on standard input.
 
-    files: of a second dict. They lie in the working folder, since its relative paths start there.
+    files: of a second dict or text. They lie in the working folder, since its relative paths start there.
     """
     words: list[str] = []
     standard_input = ""
     for operand in operands:
-        if not isinstance(operand, Mapping):
+        lines = isinstance(operand, str) and "\n" in operand
+        if not isinstance(operand, Mapping) and not lines:
             path = os.fspath(operand)
             words.append("./" + path if path.startswith("-") else path)
         elif "-" not in words:
             words.append("-")
-            standard_input = text_of(operand)
+            standard_input = operand if isinstance(operand, str) else text_of(operand)
         else:
             try:
                 file = files.enter_context(tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=".", prefix="scenario-",
                                                                        suffix=".yaml"))
             except OSError as error:
                 raise Error(f"the second scenario cannot be written into the working folder: {error}", 73) from None
-            file.write(text_of({"name": "stdin", **operand}))
+            file.write(operand if isinstance(operand, str) else text_of({"name": "stdin", **operand}))
             file.flush()
             words.append(os.path.relpath(file.name))
     return words, standard_input

@@ -5,7 +5,7 @@ import errno
 import html
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -52,18 +52,33 @@ def _told(table: Any, columns: Any, suffix: str) -> dict[str, str]:
 class Result(PathLike[str]):
     """The results of a run or a sweep: the file NAME.h5 and what the program printed.
 
-    It stands for its file wherever a path may stand.
+    It stands for its file wherever a command takes a trace, such as explain() and compare(). `scenario` runs it again.
 
     path:    the file; None if the command wrote none (trace: none, list=True)
-    verdict: what the program printed, as text, with arrays of lengths as lengths-HASH.npy; "" if the file was opened by
-             Result(path)
+    verdict: what the program printed, as text, with arrays of lengths as lengths-HASH.npy. It has the terminal's size:
+             table("verdict") and `summary` have all lines and systems. Result(path) has the head and lines of the file
+    notes:   what the program said beside it: how it read a name, a model's file or lengths
     answer:  of `capacity` what it prints with --json, else None
     """
 
-    def __init__(self, path: str | PathLike[str] | None, verdict: str = "") -> None:
+    def __init__(self, path: str | PathLike[str] | None, verdict: str = "", notes: Sequence[str] = ()) -> None:
         self.path = None if path is None else pathlib.Path(path)
-        self.verdict = self._without_folder(verdict)
+        self.notes = [self._without_folder(note) for note in notes]
+        self._printed = self._without_folder(verdict)
         self.answer: dict[str, Any] | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self._printed or self.path is None or not self.path.is_file():
+            return self._printed
+        head, lines = self._stored()
+        return "\n".join([head.rstrip(), "", *lines]).strip()
+
+    def _stored(self) -> tuple[str, list[str]]:
+        """Return the head and the lines of the verdict in the file; empty: it has none."""
+        with self.open() as file, self._reading():
+            head = self._without_folder(text_of(file.attrs.get("head", "")))
+            return head, [text_of(line) for line in file["verdict"][:]] if "verdict" in file else []
 
     def __fspath__(self) -> str:
         return str(self._file())
@@ -73,7 +88,7 @@ class Result(PathLike[str]):
         return text if self.path is None else text.replace(f"{self.path.parent.absolute()}/lengths-", "lengths-")
 
     def __repr__(self) -> str:
-        return self.verdict or f"slimsim.Result({str(self.path)!r})"
+        return self._printed or f"slimsim.Result({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
         """Return, as a notebook shows it, a row of the summary for each system, and the verdict. A result of `capacity` or
@@ -81,9 +96,8 @@ class Result(PathLike[str]):
         """
         if self.path is None:
             return f"<pre>{html.escape(self.verdict)}</pre>"
-        with self.open() as file, self._reading():
-            head = self._without_folder(text_of(file.attrs.get("head", "")))
-            lines = [text_of(line) for line in file["verdict"][:]] if "verdict" in file else []
+        head, lines = self._stored()
+        with self.open() as file:
             summed = "summary" in file
         if not summed:
             return f"<pre>{html.escape(repr(self))}</pre>"
@@ -137,7 +151,8 @@ class Result(PathLike[str]):
         with self.open() as file, self._reading():
             group = file if point is None else self._point(file, point)
             if not isinstance(group.get(name), h5py.Dataset):
-                raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}")
+                raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}; "
+                               'set={"trace": "full"} writes all')
             table = group[name]
             if table.dtype.names is None:
                 return pandas.DataFrame({name: [text_of(entry) for entry in table[:]]})

@@ -21,6 +21,7 @@
 #include "trace/json.h"
 
 enum { CELL_SIZE = 160, MOST_SHOWN = 4 };
+static const double large_swing = 1.2; /* of an iteration's tokens: most over least */
 
 /** All that the parts of a verdict need. */
 struct writer {
@@ -431,18 +432,36 @@ static void write_tie(FILE *file, const struct writer *writer)
     fputs(n > 1 ? " tie" : "", file);
 }
 
+/** Write how many tokens the smallest and the largest measured iteration of a system has, if they differ much. */
+static void write_swing(FILE *file, const struct point_system *system)
+{
+    double least = INFINITY, most = 0;
+    char from[TEXT_AMOUNT_SIZE], to[TEXT_AMOUNT_SIZE];
+    for (int32_t i = 0; i < system->n_iterations; i++)
+        if (system->iterations[i].row.measured) {
+            least = fmin(least, (double)system->iterations[i].row.tokens);
+            most = fmax(most, (double)system->iterations[i].row.tokens);
+        }
+    text_amount("", least, from);
+    text_amount("", most, to);
+    if (most > large_swing * least)
+        fprintf(file, " (its iterations have %s to %s tokens)", from, to);
+}
+
 /** Write how long samples wait, since systems then train other samples in the measured iterations. */
 static void write_delays(FILE *file, const struct writer *writer)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < writer->point->n_systems; i++)
-        if (writer->verdict->ranked.summaries[i].token_delay > 0.005)
-            fprintf(file,
-                    n++ == 0
-                        ? "compare MFU, since tokens/s are those of other samples and may be too good: a token waits "
-                          "%.2f iterations on average with %s"
-                        : ", %.2f with %s",
-                    writer->verdict->ranked.summaries[i].token_delay, label_of(writer, i));
+    for (int32_t i = 0; i < writer->point->n_systems; i++) {
+        if (writer->verdict->ranked.summaries[i].token_delay <= 0.005)
+            continue;
+        fprintf(file,
+                n++ == 0 ? "compare MFU, since tokens/s are those of other samples and may be too good: a token waits "
+                           "%.2f iterations on average with %s"
+                         : ", %.2f with %s",
+                writer->verdict->ranked.summaries[i].token_delay, label_of(writer, i));
+        write_swing(file, &writer->point->systems[i]);
+    }
 }
 
 /** Write how much faster DCP could make the ranked systems that have context parallelism. On SimGrid that includes all

@@ -8,7 +8,7 @@
 #include "base/check.h"
 
 struct rng {
-    gsl_rng *generator;
+    gsl_rng generator; /* gsl_rng_alloc would seed it twice, and thousands of trainings are drawn with one each */
 };
 
 uint64_t rng_mix(uint64_t word)
@@ -27,28 +27,27 @@ double rng_normal_of(uint64_t word)
 struct rng *rng_create(int64_t seed, int64_t iteration, enum rng_stream stream)
 {
     struct rng *rng = check_malloc(sizeof *rng);
-    rng->generator = gsl_rng_alloc(gsl_rng_mt19937);
-    CHECK(rng->generator != NULL);
+    rng->generator = (gsl_rng){gsl_rng_mt19937, check_malloc(gsl_rng_mt19937->size)};
     uint64_t word = rng_mix(rng_mix(rng_mix((uint64_t)seed) ^ (uint64_t)iteration) ^ (uint64_t)stream);
-    gsl_rng_set(rng->generator, word & UINT64_C(0xffffffff));
+    gsl_rng_set(&rng->generator, word & UINT64_C(0xffffffff));
     return rng;
 }
 
 double rng_uniform(struct rng *rng)
 {
-    return gsl_rng_uniform_pos(rng->generator);
+    return gsl_rng_uniform_pos(&rng->generator);
 }
 
 int64_t rng_index(struct rng *rng, int64_t n)
 {
     CHECK(1 <= n && n <= INT64_C(0xffffffff));
-    return (int64_t)gsl_rng_uniform_int(rng->generator, (unsigned long)n);
+    return (int64_t)gsl_rng_uniform_int(&rng->generator, (unsigned long)n);
 }
 
 void rng_free(struct rng *rng)
 {
     if (rng == NULL)
         return;
-    gsl_rng_free(rng->generator);
+    free(rng->generator.state);
     free(rng);
 }

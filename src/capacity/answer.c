@@ -169,6 +169,20 @@ static bool choose(struct answer *answer, const struct what_if_options *options,
     }
 }
 
+/** Give a pick its date, that of an earlier pick of the same candidate with as many spare nodes if there is one. */
+static bool draw_date(struct answer *answer, struct pick *pick, struct error *err)
+{
+    for (int kind = 0; kind < PICK_N_KINDS; kind++) {
+        const struct pick *other = &answer->pick[kind];
+        if (other->date.n > 0 && other->index == pick->index &&
+            other->candidate.row.spare_nodes == pick->candidate.row.spare_nodes) {
+            finish_date_copy(&other->date, &pick->date);
+            return true;
+        }
+    }
+    return finish_date_draw(answer->question, &pick->candidate, &pick->date, err);
+}
+
 /** Pick the best size of each offer but the subject's, and draw all dates that are missing. */
 static bool draw_dates(struct answer *answer, struct error *err)
 {
@@ -182,7 +196,7 @@ static bool draw_dates(struct answer *answer, struct error *err)
                        &answer->other[offer]);
     for (int32_t i = 0; i < PICK_N_KINDS + question->n_offers; i++) {
         struct pick *pick = i < PICK_N_KINDS ? &answer->pick[i] : &answer->other[i - PICK_N_KINDS];
-        if (pick->index >= 0 && pick->date.n == 0 && !finish_date_draw(question, &pick->candidate, &pick->date, err))
+        if (pick->index >= 0 && pick->date.n == 0 && !draw_date(answer, pick, err))
             return false;
     }
     return true;

@@ -159,6 +159,13 @@ bool finish_date_draw(const struct question *question, const struct candidate *c
     return true;
 }
 
+void finish_date_copy(const struct finish_date *from, struct finish_date *date)
+{
+    *date = *from;
+    date->draws = check_calloc((size_t)date->n, sizeof *date->draws);
+    memcpy(date->draws, from->draws, (size_t)date->n * sizeof *date->draws);
+}
+
 void finish_date_free(struct finish_date *date)
 {
     free(date->draws);

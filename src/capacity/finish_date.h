@@ -48,6 +48,9 @@ double finish_date_margin(const struct question *question, const struct candidat
 bool finish_date_draw(const struct question *question, const struct candidate *candidate, struct finish_date *date,
                       struct error *err);
 
+/** Copy the draws of the same training. The caller frees both. */
+void finish_date_copy(const struct finish_date *from, struct finish_date *date);
+
 void finish_date_free(struct finish_date *date);
 
 #endif

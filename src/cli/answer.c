@@ -33,7 +33,7 @@ bool answer_end(struct answer_run *run, bool ok)
     if (!ok || !progress->status.shown)
         return ok;
     char *path = shard_path(&how->shard, how->directory, how->name, "journal");
-    fprintf(stderr, "%d run%s: %d computed, %d kept from before in %s\n", progress->n, progress->n == 1 ? "" : "s",
+    fprintf(stderr, "%d run%s: %d computed, %d found in %s\n", progress->n, progress->n == 1 ? "" : "s",
             progress->n_done - progress->n_kept, progress->n_kept, path);
     free(path);
     return true;

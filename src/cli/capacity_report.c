@@ -18,7 +18,7 @@
 enum {
     ASSUMED_LINES = 3,
     PHASE_LINES = 2,
-    OFFER_LINES = 2,
+    OFFER_LINES = 4,
     MOST_OTHERS = 7,
     MOST_BINDING = 3,
     MOST_RISKS = 4,
@@ -497,6 +497,27 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     fputs(n_shown > 0 ? "\n" : "", file);
 }
 
+/** Write which changes for the worse, one at a time, would make the answer miss a limit. */
+static void write_broken_limits(FILE *file, const struct answer *answer)
+{
+    const double *limit = answer->question->limit;
+    char label[TEXT_AMOUNT_SIZE], days[TEXT_AMOUNT_SIZE], cost[TEXT_AMOUNT_SIZE];
+    int n = 0;
+    for (int32_t i = 0; i < answer->changes.n; i++) {
+        const struct change *change = &answer->changes.at[i];
+        bool late = change->row.days > limit[LIMIT_DAYS], dear = change->row.usd > limit[LIMIT_USD];
+        if (change->relaxes || !(late || dear)) /* NaN: there is no limit, or it does not fit */
+            continue;
+        text_digits(change->row.days, days);
+        text_amount("$", change->row.usd, cost);
+        if (n++ == 0)
+            fprintf(file, "the %s would miss a limit with ", label_of_pick(answer, PICK_SUBJECT, label));
+        fprintf(file, "%s%s (%s days", n > 1 ? ", " : "", change->name, days);
+        fprintf(file, isnan(change->row.usd) ? ")" : ", %s)", cost);
+    }
+    fputs(n > 0 ? "\n" : "", file);
+}
+
 /** Write up to which size of the subject's offer and system more nodes help. */
 static void write_knee(FILE *file, const struct answer *answer)
 {
@@ -651,6 +672,8 @@ char *capacity_verdict(const struct answer *answer, bool verbose)
         write_chance(file, answer);
         if (answer->chosen < 0)
             write_misses(file, answer);
+        else
+            write_broken_limits(file, answer);
         write_plans(file, answer);
         write_phases(file, answer);
         if (answer->chosen >= 0)

@@ -181,10 +181,11 @@ static void look_up(const struct cost_setting *setting, enum pass pass, const st
     }
     struct cost_known *known =
         known_of(setting->cache, setting, pass_of(pass, micro_batch), cost_micro_batch_tokens(micro_batch));
-    if ((components & ~known->known) != 0)
+    if ((components & ~known->known) != 0) { /* a page that is only read stays shared with SimGrid's processes */
         compute(setting, &setting->cache->keys[known->key].layer, pass, micro_batch, components & ~known->known,
                 known->components);
-    known->known |= components;
+        known->known |= components;
+    }
     for (int component = 0; component < COST_N_COMPONENTS; component++)
         if (components & 1U << component)
             costs[component] = known->components[component];

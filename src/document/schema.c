@@ -528,10 +528,15 @@ bool schema_read(const struct document *document, int32_t mapping, const struct 
     if (mapping >= 0 && document_is_null(&document->node[mapping]))
         mapping = -1;
     if (mapping >= 0 && document->node[mapping].kind != DOCUMENT_MAPPING) {
-        const char *name = document->node[mapping].key;
+        const struct document_node *node = &document->node[mapping];
+        if (node->key == NULL && node->kind == DOCUMENT_SCALAR)
+            return document_error(document, mapping, err,
+                                  "this entry: expected a mapping of keys, found a single value; allowed: as in "
+                                  "{%s: %.200s}",
+                                  keys[0].name, node->value);
         return document_error(document, mapping, err, "%s: expected a mapping of keys, found %s",
-                              name != NULL ? name : "this entry",
-                              document->node[mapping].kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
+                              node->key != NULL ? node->key : "this entry",
+                              node->kind == DOCUMENT_SEQUENCE ? "a list" : "a single value");
     }
     if (mapping >= 0 && document->node[mapping].key != NULL)
         snprintf(reading.group, sizeof reading.group, "%s.", document->node[mapping].key);

@@ -25,6 +25,9 @@ bool reader_load(const struct reader_choice *choice, struct file_bytes *file, st
         return false;
     if (file->n == 0)
         return error_set(err, "%s: is empty, at least one length is needed", choice->path);
+    if (file->n >= 4 && memcmp(file->bytes, "PK\3\4", 4) == 0)
+        return error_set(err, "%s: is a ZIP archive, such as .npz, which is not read; numpy.save writes .npy, which is",
+                         choice->path);
     return file->n < 4 || memcmp(file->bytes, "PAR1", 4) != 0 || refuse_parquet(choice, err);
 }
 

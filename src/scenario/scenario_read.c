@@ -2,8 +2,10 @@
 #include "scenario/scenario_read.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "document/document_read.h"
@@ -34,7 +36,7 @@ static const struct schema_key scenario_keys[] = {
      FIELD(framework_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
      "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
-     "flash2, flash3 and cudnn that takes least time for the first batch (flash2 if their curves are of another chip)",
+     "flash2, flash3 and cudnn that takes least time for the first batch; a chip without curves takes those of `like`",
      FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM), eager (PyTorch modules, one by one) or compiled "
@@ -321,10 +323,23 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
                           scenario->name);
 }
 
+/** Refuse a path of no file that is one of a shipped file. */
+static bool refuse_shipped(const char *path, struct error *err)
+{
+    char shipped[PATH_MAX];
+    int n = snprintf(shipped, sizeof shipped, "%s/%s", scenario_data_dir(), path);
+    if (n >= (int)sizeof shipped || access(path, F_OK) == 0 || access(shipped, F_OK) != 0)
+        return true;
+    return error_set(err, "%s: there is no such file; the shipped one is %s", path, shipped);
+}
+
 bool scenario_read_document(const char *path, int32_t n_set, const char *const *set, struct document *document,
                             struct error *err)
 {
     enum foreign whose = foreign_of(path);
+    *document = (struct document){0};
+    if (!refuse_shipped(path, err))
+        return false;
     bool ok = whose == FOREIGN_NONE ? document_read(path, document, err) : foreign_refuse(whose, path, err);
     if (!ok && whose == FOREIGN_NONE && document->n_nodes == 0 && strchr(path, '.') == NULL && strcmp(path, "-") != 0)
         error_add(err, "a scenario is the path of a .yaml file, or - for standard input");

@@ -23,7 +23,7 @@ const struct schema_key system_entry_keys[] = {
     {"fits", SCHEMA_CHOICE, "-", 0, 0, "sure", SCENARIO_FITS,
      "plans that this system may use, as the scenario's key `fits`, which is the default", SYSTEM(plan.fits)},
     {"plan.tp", SCHEMA_INT, "GPUs", 1, 1 << 15, NULL, NULL, "tensor-parallel degree", SYSTEM(plan.tp)},
-    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, NULL, NULL, "number of pipeline stages", SYSTEM(plan.pp)},
+    {"plan.pp", SCHEMA_INT, "stages", 1, 1 << 15, "1", NULL, "number of pipeline stages", SYSTEM(plan.pp)},
     {"plan.cp", SCHEMA_INT, "GPUs", 1, 1 << 15, "1", NULL, "context-parallel degree", SYSTEM(plan.cp)},
     {"plan.cp_type", SCHEMA_CHOICE, "-", 0, 0, framework_value, SCENARIO_CONTEXT,
      "exchange of context parallelism: ring: keys and values go round; all-gather: they are gathered before attention; "

@@ -12,7 +12,7 @@
 #include "cost/cache.h"
 #include "simulate/context_bound.h"
 
-enum { MOST_CHILDREN = 8 };
+enum { MOST_CHILDREN = 8, FLASH2_ITERATIONS = 4 };
 
 /** One system while it runs, and one of its iterations. Iterations that run side by side have a runner each. */
 struct runner {
@@ -199,7 +199,20 @@ static struct runner runner_of(const struct scenario *scenario, const struct len
                                    .system = system->system}};
 }
 
-/** Run iteration 0 of all systems with flash2. It is the other end of a scaled attention curve. */
+/** Return model FLOPs a second of the first measured iterations on the critical path. */
+static double first_rate(const struct point_system *system, int64_t n)
+{
+    double flop = 0, time_s = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (system->iterations[i].row.measured) {
+            flop += system->iterations[i].row.model_flop;
+            time_s += system->iterations[i].row.critical_path_s;
+        }
+    return flop / time_s;
+}
+
+/** Run the first measured iterations of all systems with flash2. It is the other end of a scaled attention curve. They
+ * are several, since a system may let long samples of the first one wait. */
 static bool run_flash2(const struct scenario *scenario, const struct lengths *lengths, struct point *point,
                        struct error *err)
 {
@@ -208,13 +221,11 @@ static bool run_flash2(const struct scenario *scenario, const struct lengths *le
     one.attention = DEVICE_FLASH2;
     one.engine = SCENARIO_CRITICAL_PATH;
     one.trace = SCENARIO_TRACE_NONE;
-    one.warm_up = 0;
-    one.measured = 1;
+    one.measured = one.measured < FLASH2_ITERATIONS ? one.measured : FLASH2_ITERATIONS;
     bool ok = point_run(&one, lengths, &(struct point_options){0}, &other, err);
     for (int32_t i = 0; ok && i < point->n_systems; i++) {
-        const struct trace_iteration *scaled = &point->systems[i].iterations[0].row,
-                                     *flash2 = &other.systems[i].iterations[0].row;
-        point->systems[i].flash2 = flash2->model_flop / flash2->time_s / (scaled->model_flop / scaled->critical_path_s);
+        int64_t n = one.warm_up + one.measured;
+        point->systems[i].flash2 = first_rate(&other.systems[i], n) / first_rate(&point->systems[i], n);
     }
     point_free(&other);
     return ok;

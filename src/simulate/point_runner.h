@@ -14,8 +14,8 @@ struct point_system {
     struct point_iteration *iterations;
     struct stage_peaks stages; /* over the measured iterations */
     bool fits;                 /* every measured iteration stayed within the memory of GPU and host */
-    double flash2;             /* model FLOPs a second with flash2 over those with a scaled attention curve, in
-                                  iteration 0 on the critical path; NAN: the curve is not scaled */
+    double flash2;             /* model FLOPs a second with flash2 over those with a scaled attention curve, in the first
+                                  four measured iterations on the critical path; NAN: the curve is not scaled */
 };
 
 /** Data of one iteration while the runner has it, for the trace and the exports. */
@@ -70,7 +70,7 @@ struct point_options {
 /**
  * Run a scenario's systems over its iterations, with warm-up. Every system has the same batches of `lengths`. Plans
  * must exist (search/search.h fills in `plan: auto`). Iterations of warm-up run on the critical path only. If the
- * attention's curve is scaled (cost/attention_choice.h), iteration 0 runs again with flash2.
+ * attention's curve is scaled (cost/attention_choice.h), the first four measured iterations run again with flash2.
  */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct point_options *options,
                struct point *point, struct error *err);

@@ -188,6 +188,12 @@ def layout_text(summary: Any) -> str:
     return " ".join(f"{name.upper()}{summary[name]}" for name in ("tp", "pp", "vpp", "cp", "dp") if summary[name] > 1)
 
 
+def name_of(system: System) -> str:
+    """The label, and how long an iteration takes in the mean if this one is over 5% off."""
+    mean = float(system.summary["time_mean_s"])
+    return system.label if abs(system.iteration["time_s"] / mean - 1) <= 0.05 else f"{system.label} (mean {mean:.3g} s)"
+
+
 def speeds_text(system: System, base: System) -> str:
     """The mean of the system over all iterations. A base that does not fit is no measure, so no speed-up over it follows."""
     text = f"{system.summary['tokens_per_s_per_gpu']:,.0f} tokens/s/GPU in the mean"
@@ -234,7 +240,7 @@ def make_figure(trace: Trace) -> Figure:
         axes = figure.add_axes((left / WIDTH, at / total, (WIDTH - left - right) / WIDTH, panel / total), sharex=axes)
         layers |= Panel(axes, system, long).draw(end_s)
         exceeded_limit = ", does not fit" if not system.summary["fits"] else ", fits tightly" if system.summary["tight"] else ""
-        axes.set_title(system.label, loc="left", fontsize=10, fontweight="bold", pad=3)
+        axes.set_title(name_of(system), loc="left", fontsize=10, fontweight="bold", pad=3)
         axes.annotate(f"{speeds_text(system, base)}; {layout_text(system.summary)}{exceeded_limit}", (1, 1), xycoords="axes fraction",
                       xytext=(2.1 * 72, 4), textcoords="offset points", ha="right", va="bottom", fontsize=8.5)
         list_shares(axes, system)

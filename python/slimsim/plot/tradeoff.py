@@ -201,6 +201,14 @@ def draw_days(figure: Figure, answer: Answer) -> None:
     label_nodes(axes, answer, front)
 
 
+def make_room(axes: Axes, pixels: float, x: float) -> None:
+    """Move the lower limit of the x axis, so that a text of so many pixels stands inside the axes on the left of x."""
+    at, right = (float(axes.transScale.transform((value, 1))[0]) for value in (x, axes.get_xlim()[1]))
+    share = pixels / axes.bbox.width
+    left = axes.transScale.inverted().transform(((at - share * right) / (1 - share), 0))[0]
+    axes.set_xlim(left=min(left, axes.get_xlim()[0]))
+
+
 def label_nodes(axes: Axes, answer: Answer, front: list[Any]) -> None:
     """The nodes of the answer and the front. They stand left of and below a mark, since none has fewer days and costs less."""
     axes.figure.canvas.draw()
@@ -208,9 +216,10 @@ def label_nodes(axes: Axes, answer: Answer, front: list[Any]) -> None:
     for row in [answer.subject, *front]:
         x, y = axes.transData.transform((row[answer.cost], row["days"]))
         if all(abs(x - other) > 0.7 * axes.figure.dpi or abs(y - level) > 0.16 * axes.figure.dpi for other, level in taken):
-            name = f" {clip(answer.offers[row['offer']])}" if len(answer.offers) > 1 else ""
-            axes.annotate(f"{row['nodes']}{name} nodes", (row[answer.cost], row["days"]), xytext=(-7, -5), textcoords="offset points",
-                          ha="right", va="top", fontsize=8)
+            name = f" of {clip(answer.offers[row['offer']])}" if len(answer.offers) > 1 else ""
+            text = axes.annotate(f"{row['nodes']} node{'s' * (row['nodes'] > 1)}{name}", (row[answer.cost], row["days"]), xytext=(-7, -5),
+                                 textcoords="offset points", ha="right", va="top", fontsize=8)
+            make_room(axes, text.get_window_extent().width + 20, row[answer.cost])
             taken.append((x, y))
     places = axes.transData.transform([(row[answer.cost], row["days"]) for row in front])
     if len(front) > 1:
