@@ -349,14 +349,26 @@ def by_mean(rows):
 
 
 def draw(rows):
-    """Heat map of the speed-ups over best-fit: systems by their mean, cells by model, data set and context."""
-    cells = [cell for cell in CELLS if any(cell_of(row) == cell for row in rows)]
+    """Heat map of the speed-ups over best-fit: a panel for each model, systems by their mean over all, cells by data set
+    and context. Its texts can be read where the picture is 400 pixels wide."""
+    models = [model for model in MODELS if any(row["model"] == model for row in rows)]
     means = by_mean(rows)
+    left, right, width, height, head = 1.95, 0.1, 3.6, 0.2 * len(means), 0.75
+    total_width, total_height = left + width + right, 0.35 + len(models) * (height + head)
+    figure = pyplot.figure(figsize=(total_width, total_height))
+    for i, model in enumerate(models):
+        bottom = total_height - 0.35 - (i + 1) * (height + head) + 0.2
+        axes = figure.add_axes((left / total_width, bottom / total_height, width / total_width, height / total_height))
+        draw_model(axes, [row for row in rows if row["model"] == model], means)
+    figure.text(0.01, 1 - 0.08 / total_height, "Speed-up over best-fit; the best mean over all cells comes first",
+                va="top", fontsize=9)
+    return figure
+
+
+def draw_model(axes, rows, means):
+    """The panel of a model."""
+    cells = [cell for cell in CELLS if any(cell_of(row) == cell for row in rows)]
     at = {(row["system"], cell_of(row)): row for row in rows}
-    width, height, left, right = max(3, 0.42 * len(cells)), 0.24 * len(means), 1.75, 1.15
-    figure = pyplot.figure(figsize=(left + width + right, height + 1.1))
-    total_width, total_height = figure.get_size_inches()
-    axes = figure.add_axes((left / total_width, 0.3 / total_height, width / total_width, height / total_height))
     colours = pyplot.get_cmap("RdBu")
     for y, (label, _, _) in enumerate(means):
         for x, row in ((x, at[label, cell]) for x, cell in enumerate(cells) if (label, cell) in at):
@@ -364,19 +376,13 @@ def draw(rows):
             box = ({"facecolor": colours(level), "edgecolor": "white"} if row["fits"]
                    else {"facecolor": "white", "edgecolor": GREY, "hatch": MISFIT.get_hatch()})
             axes.add_patch(pyplot.Rectangle((x - 0.5, y - 0.5), 1, 1, linewidth=0.8, **box))
-            axes.text(x, y, f"{row['speed_up']:.2f}" if row["fits"] else "no fit", ha="center", va="center", fontsize=6.5,
+            axes.text(x, y, f"{row['speed_up']:.2f}" if row["fits"] else "no fit", ha="center", va="center", fontsize=8,
                       color="white" if row["fits"] and abs(level - 0.5) > 0.33 else "black")
     label_cells(axes, cells)
-    for y, (label, mean, number) in enumerate(means):
-        beside(axes, y, f"{mean:.2f}" if number else "-", str(number))
-    beside(axes, -1, "mean", "cells")
-    axes.set_yticks(range(len(means)), [label for label, _, _ in means])
+    axes.set_yticks(range(len(means)), [label for label, _, _ in means], fontsize=8.5)
     axes.set(xlim=(-0.5, len(cells) - 0.5), ylim=(len(means) - 0.5, -0.5))
     axes.tick_params(length=0)
     axes.set_frame_on(False)
-    figure.text(0.01, 1 - 0.08 / figure.get_figheight(), "Speed-up over best-fit (mean: geometric, over the cells where both fit)",
-                va="top", fontsize=8.5)
-    return figure
 
 
 def draw_papers(tables):
@@ -407,16 +413,9 @@ def draw_papers(tables):
     return figure
 
 
-def beside(axes, y, mean, number):
-    """The two columns to the right of the cells."""
-    for points, text in ((8, mean), (40, number)):
-        axes.annotate(text, (1, y), (points, 0), axes.get_yaxis_transform(), textcoords="offset points", va="center",
-                      annotation_clip=False)
-
-
 def label_cells(axes, cells):
     """Contexts below, data sets and models above, with a gap between groups."""
-    axes.set_xticks(range(len(cells)), [ki(context) for _, _, context in cells], fontsize=7)
+    axes.set_xticks(range(len(cells)), [ki(context) for _, _, context in cells], fontsize=8)
     for level, names in ((0, DATA_SETS), (1, MODELS)):
         keys = [(cell[:2], names[cell[1]]) if level == 0 else (cell[0], names[cell[0]]) for cell in cells]
         for key, name in dict(keys).items():
