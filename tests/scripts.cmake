@@ -16,7 +16,7 @@ target_compile_definitions(fail_nth PRIVATE _GNU_SOURCE)
 target_compile_options(fail_nth PRIVATE -fno-sanitize=all)
 set_property(TEST test_write_faults APPEND PROPERTY ENVIRONMENT "SLIMSIM_FAIL_NTH=$<TARGET_FILE:fail_nth>")
 
-# Damaged inputs, where sanitizers watch: for 60 s. Longer: SLIMSIM_FUZZ_SECONDS, or ctest --preset fuzz.
+# Damaged inputs, where sanitizers watch: for 20 s. Longer: SLIMSIM_FUZZ_SECONDS, or ctest --preset fuzz.
 if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/fuzz)
   add_test(NAME fuzz COMMAND ${Python3_EXECUTABLE} tests/fuzz/fuzz.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
@@ -24,7 +24,7 @@ if(CMAKE_C_FLAGS MATCHES "-fsanitize=address")
     ENVIRONMENT "SLIMSIM=$<TARGET_FILE:slimsim>;SLIMSIM_SCRATCH=${PROJECT_BINARY_DIR}/scratch/fuzz")
 endif()
 
-# Damaged files for the scripts of analysis/ and the package: for 20 s, or as above.
+# Damaged files for the scripts of analysis/ and the package: for 8 s, or as above.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/scratch/fuzz_scripts)
 add_test(NAME fuzz_scripts COMMAND ${Python3_EXECUTABLE} tests/fuzz/scripts.py WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 set_tests_properties(fuzz_scripts PROPERTIES LABELS once TIMEOUT 7200
@@ -46,9 +46,10 @@ foreach(source ${python_tests})
     set_tests_properties(${name} PROPERTIES LABELS once)
   endif()
 endforeach()
-# The preset long: a build of the release in two folders, and the report of a trace of 10 MB.
-set_tests_properties(test_reproducible test_large_report PROPERTIES LABELS "once;long" TIMEOUT 3600)
-set_tests_properties(test_cli test_cli_run test_search test_sweep test_sweep_failures PROPERTIES COST 500) # they start early
+# The preset long: a build of the release in two folders, the report of a trace of 10 MB, and the package in a bare system.
+set_tests_properties(test_reproducible test_large_report test_bare_system PROPERTIES LABELS "once;long" TIMEOUT 3600)
+set_tests_properties(test_docs test_capacity test_write_faults test_cli test_cli_run test_search test_sweep test_sweep_failures
+  PROPERTIES COST 500) # they start early
 set_tests_properties(test_sweep_failures PROPERTIES TIMEOUT 3600) # 50 kills wait for a busy disk
 
 # test_trace_h5py.py reads the trace that test_record writes.

@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -32,6 +33,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED_FILE = re.compile(r"# (\w+\.yaml)\n")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)", re.MULTILINE)
 USE = re.compile(r"(?<![\w/.-])slimsim ([a-z]+)\b([^`|\n]*)")
+SHIPPED = re.compile(r"slimsim run scenarios/[^|<>;&]+\n")
 TESTED_ELSEWHERE = {"python.md"}  # tests/test_python.py runs its scripts
 LINES_OF_A_PAGE = 60  # of a page that answers one question
 LEFT_OUT = "..."
@@ -56,23 +58,44 @@ def execute(command, folder):
     return re.sub(r" +$", "", done.stdout.replace(str(folder), HOME), flags=re.MULTILINE)
 
 
+@functools.cache
+def shipped_run(command):
+    """Run a scenario that is shipped, once for all pages. @return its output and the folder of its results"""
+    folder = folder_of("shipped-" + re.sub(r"\W+", "-", command).strip("-"))
+    return execute(command, folder), folder / "results"
+
+
+def run_command(command, folder):
+    if not SHIPPED.fullmatch(command):
+        return execute(command, folder)
+    output, results = shipped_run(command)
+    shutil.copytree(results, folder / "results", dirs_exist_ok=True)
+    return output
+
+
 def run_console(block, folder):
     """Run the commands of a block. @return the block with the output of today where it differs"""
     parts = COMMAND.split(block)
     for i in range(1, len(parts), 2):
-        output = execute(parts[i], folder)
+        output = run_command(parts[i], folder)
         if not matches(parts[i + 1].splitlines(), output.splitlines()):
             parts[i + 1] = output
         parts[i] = "$ " + parts[i]
     return "".join(parts)
 
 
+def folder_of(name):
+    """Make a folder with links to what pages name."""
+    folder = fresh(name)
+    folder.mkdir(parents=True)
+    for linked in ("scenarios", "analysis", "model", "tests"):
+        (folder / linked).symlink_to(TOP / linked)
+    return folder
+
+
 def run_page(page):
     """Run a page. @return its text with the outputs of today where they differ"""
-    folder = fresh(page.relative_to(TOP).with_suffix("").as_posix().replace("/", "-"))
-    folder.mkdir(parents=True)
-    for name in ("scenarios", "analysis", "model", "tests"):
-        (folder / name).symlink_to(TOP / name)
+    folder = folder_of(page.relative_to(TOP).with_suffix("").as_posix().replace("/", "-"))
 
     def block(match):
         kind, text = match.groups()

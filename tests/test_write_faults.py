@@ -17,10 +17,10 @@ TINY = SMALL.replace("global_batch: 48", "global_batch: 16").replace("measured: 
 class WriteFaults(unittest.TestCase):
     def failures(self, *arguments, on=False, before=None, few=False):
         """Run with the first, second, ... call failing until none fails, and give the folder after each. few: some of
-        the calls behind the 20th."""
+        the calls behind the 15th."""
         n = 0
         while True:
-            n += 1 + (n // 10 if few and n > 20 else 0)
+            n += 1 + (n // 5 if few and n > 15 else 0)
             folder, mark = fresh("faults"), write("mark", "")
             mark.unlink()
             folder.mkdir()
@@ -75,8 +75,8 @@ class WriteFaults(unittest.TestCase):
                 self.assertEqual(self.contents(folder), {})
 
     def no_memory(self, library, parser, text=TINY):
-        """Let allocations of a library fail while it reads the scenario's files: the first, the second, ..., then every
-        tenth or so. The scenario has a mistake, which is met when none fails."""
+        """Let allocations of a library fail while it reads the scenario's files: the first, the second, ..., then ever
+        fewer of them. The scenario has a mistake, which is met when none fails."""
         scenario, n, mark = write("small.yaml", "unknown: 1\n" + text), 1, write("mark", "")
         while mark.exists():
             mark.unlink()
@@ -87,7 +87,7 @@ class WriteFaults(unittest.TestCase):
                 with self.subTest(allocation=n):
                     self.assertEqual((done.returncode, done.stdout), (1, ""))
                     self.assertEqual(done.stderr, f"slimsim: out of memory (a parser of {parser} wanted)\n")
-            n += 1 + n // 10
+            n += 1 + n // 5
         self.assertEqual(done.returncode, 2)
         return n
 
@@ -99,7 +99,7 @@ class WriteFaults(unittest.TestCase):
         self.assertGreater(self.no_memory("libexpat", "XML", TINY.replace("hopper-2x8", str(platform))), 5)
 
     def without_memory(self, library, *arguments):
-        """Let all allocations of a library fail from the first, the second, ... on, then from every tenth or so. Yield
+        """Let all allocations of a library fail from the first, the second, ... on, then ever fewer. Yield
         what the program says, unless the library ends the process by itself while it starts."""
         n, mark = 1, write("mark", "")
         while mark.exists():
@@ -110,7 +110,7 @@ class WriteFaults(unittest.TestCase):
                        env={**os.environ, **settings})
             if mark.exists() and done.stderr.startswith("slimsim: "):
                 yield done
-            n += 1 + n // 20
+            n += 1 + n // 8
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_no_memory_for_hdf5_is_no_bug_and_no_full_disk(self):

@@ -184,7 +184,7 @@ def try_one(seeds, keys, case):
 
 
 def main():
-    seed, seconds = os.environ.get("SLIMSIM_FUZZ_SEED", "1"), float(os.environ.get("SLIMSIM_FUZZ_SECONDS", "60"))
+    seed, seconds = os.environ.get("SLIMSIM_FUZZ_SEED", "1"), float(os.environ.get("SLIMSIM_FUZZ_SECONDS", "20"))
     seeds = SCRATCH / "seeds"
     shutil.rmtree(seeds, ignore_errors=True)
     seeds.mkdir(parents=True)
