@@ -9,7 +9,7 @@ import unittest
 from program import PROGRAM, fresh
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ("docs/rivals.md",)
+PAGES = ("docs/results.md", "docs/rivals.md")
 sys.path.insert(0, str(TOP / "analysis"))
 import numbers_version  # noqa: E402  after the path
 from output import Refused  # noqa: E402
