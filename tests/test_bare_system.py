@@ -25,7 +25,8 @@ class BareSystem(unittest.TestCase):
                  'chroot "$1" slimsim --version',
                  'chroot "$1" slimsim run /usr/share/slimsim/scenarios/llama2-70b.yaml --set engine=critical-path --set trace=none']
         done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--format=null",
-                               *(f"--customize-hook={hook}" for hook in hooks), "bookworm", "-"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                               *(f"--customize-hook={hook}" for hook in hooks), "bookworm", "-"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if re.search("Could not resolve|Could not connect|Temporary failure", done.stdout):
             self.skipTest("no mirror of Debian answers here")
         self.assertEqual(done.returncode, 0, done.stdout[-2000:])

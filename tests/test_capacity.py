@@ -480,6 +480,7 @@ systems: [{name: best-fit, plan: auto}]
                      ("capacity.days=1", "capacity.usd=1", "capacity.mwh=1", "capacity.gpus=3")):
             verdict = ask(SCRATCH / "shared", *sets).stdout.split("\n\n")[0]
             self.assertLessEqual(len(verdict.splitlines()), 22 if ONE in sets else 26, verdict)
+            self.assertRegex(verdict, r"\n\d+ sizes on the critical path")
 
     def test_sizes_that_cannot_train_say_why(self):
         """A node fails each 7 minutes, and a checkpoint comes each hour."""

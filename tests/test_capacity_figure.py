@@ -72,7 +72,8 @@ class CapacityFigure(unittest.TestCase):
     def test_days__have_all_candidates_limits_and_the_answer(self):
         found = texts("days", self.path)
         self.assertIn(f"answer: {self.name}", found)
-        self.assertIn(f"{self.chosen['nodes']} {self.chosen['offer']} nodes", found)
+        self.assertIn(f"{self.chosen['nodes']} nodes of {self.chosen['offer']}", found)
+        self.assertIn("1 node of first", found)
         self.assertIn("front", found)
         self.assertIn("deadline:\n2 days", found)
         self.assertTrue({"cost [$]", "days", "first", "second", "best-fit", "slimpack"} <= set(found), found)

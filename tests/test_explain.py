@@ -225,7 +225,8 @@ class Explain(unittest.TestCase):
         trace = SCRATCH / "explain" / "small.h5"
         self.assertEqual(explain(trace), explain(scenario))
         done = run("explain", trace, "--json", "--output", fresh("again"))
-        self.assertEqual(done.stderr, f"the scenario of {trace} runs again\n1 run: 1 computed, 0 found in {SCRATCH}/again/small.explain.journal\n")
+        self.assertEqual(done.stderr, f"the scenario of {trace} runs again\n"
+                         f"1 run: 1 computed, 0 found in {SCRATCH}/again/small.explain.journal\n")
         self.assertNotEqual(explain(trace, "platform.nvlink=1e11"), explain(scenario))
         with h5py.File(trace, "a") as file:
             del file.attrs["scenario"]

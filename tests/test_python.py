@@ -145,6 +145,7 @@ class Package(unittest.TestCase):
         self.assertEqual(listed.notes[0], "device: 'H100' is taken as h100-sxm")
         self.assertRegex(listed.notes[1], "^data.lengths: column 'n' of .*own.csv: 2 lengths, mean 2550")
         self.assertEqual(len(listed.notes), 2)
+        self.assertEqual(slimsim.sweep(SCENARIO, {"seed": [1, 2]}).notes, [])
 
     def test_candidates__are_the_plans_of_a_search(self):
         result = slimsim.run(SCENARIO, set={"systems.0.plan": "auto", "plan_space": {"tp": [1, 2], "pp": 2}})

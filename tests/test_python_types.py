@@ -37,6 +37,7 @@ for model in slimsim.list("models"):
     print(model["model"])
 print(" ".join(slimsim.list("values", "model")))
 kernels = slimsim.cost(model="llama3-8b", slice="0:4Ki", attention="flash3")
+slimsim.plot.waste(result).savefig("waste.png")
 print(slimsim.export(result, chrome=True), slimsim.compare(scenario, result, system="best-fit"))
 """
 
@@ -55,7 +56,8 @@ class Typed(unittest.TestCase):
         blocks = "".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
         os.environ["MYPYPATH"] = str(SOURCE / "python")
         for text, status, said in ((SCRIPT, 0, "Success"), (blocks, 0, "Success"), (SCRIPT.replace("jobs=", "jobz="), 1, 'argument "jobz"'),
-                                   (SCRIPT.replace("flash3", "flash9"), 1, "flash9"), (SCRIPT.replace('to="1Mi"', ""), 1, '"to"')):
+                                   (SCRIPT.replace("flash3", "flash9"), 1, "flash9"),
+                                   (SCRIPT.replace("slimsim.run", "slimsim.rnu"), 1, '"rnu"'), (SCRIPT.replace('to="1Mi"', ""), 1, '"to"')):
             done = mypy("--strict", "--follow-imports=silent", write("script.py", text))
             self.assertEqual(done.returncode, status, done.stdout)
             self.assertIn(said, done.stdout)

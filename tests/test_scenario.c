@@ -132,6 +132,18 @@ TEST(scenario_read__takes_the_defaults_of_the_list)
     scenario_free(&s);
 }
 
+TEST(scenario_read__takes_one_stage_without_pp)
+{
+    struct scenario s;
+    struct error err;
+    CHECK_TRUE(read_text("model: llama-13b\ndevice: h800\nplatform: hopper-2x8\n"
+                         "data: {lengths: github, context: 64Ki, global_batch: 8}\n"
+                         "systems: [{name: slimpack, plan: {tp: 2}}]\n",
+                         &s, &err));
+    CHECK_TRUE(s.systems[0].plan.pp == 1 && s.systems[0].plan.dp == 8);
+    scenario_free(&s);
+}
+
 static void check_same(const struct scenario *a, const struct scenario *b)
 {
     CHECK_TEXT(a->name, b->name);

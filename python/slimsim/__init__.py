@@ -5,8 +5,10 @@ Each command of the program is a function. slimsim.list() and slimsim.max() are 
 elsewhere. slimsim.plot draws pictures.
 """
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from slimsim import plot as plot
 from slimsim.commands import (best, calibrate, capacity, compare, cost, explain, export, import_, lengths, merge, plan, platform,
                               run, sensitivity, submit, sweep, validate)
 from slimsim.commands import list as list, max as max  # `from slimsim import *` leaves Python's own in their place
@@ -18,8 +20,9 @@ __all__ = ["Error", "Result", "best", "calibrate", "capacity", "compare", "cost"
            "merge", "plan", "platform", "run", "sensitivity", "submit", "sweep", "validate"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import slimsim.plot when it is used, since it needs matplotlib."""
-    if name == "plot":
-        return importlib.import_module("slimsim.plot")
-    raise AttributeError(f"module 'slimsim' has no attribute '{name}'")
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        """Import slimsim.plot when it is used, since it needs matplotlib."""
+        if name == "plot":
+            return importlib.import_module("slimsim.plot")
+        raise AttributeError(f"module 'slimsim' has no attribute '{name}'")

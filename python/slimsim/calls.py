@@ -19,7 +19,8 @@ from slimsim import program
 from slimsim.program import File, Json, Scenario
 from slimsim.result import Result
 
-PROGRESS = re.compile(r": .*\b\d+ of \d+ |^written: ")  # lines on stderr that are no notes
+# Lines on stderr that are no notes: progress, counts and files.
+PROGRESS = re.compile(r": .*\b\d+ of \d+ |^written: |^\d+ (points?|runs?)\b")
 WRITTEN = re.compile(r"^(?:.*; )?written: (.*?\.h5)(?:,| and |;|$)", re.MULTILINE)
 
 

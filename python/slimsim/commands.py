@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Each function of this module is a command of slimsim, and its keywords are the options of the command.
 
-A scenario is a dict of its keys (docs/reference.md), whose relative paths start at the working folder, or the path of a
-.yaml file, or a text with lines of YAML. Lengths of documents may be an array of numpy or a column of pandas, whose
+A scenario is a dict of its keys (docs/reference.md), the path of a .yaml file, or a text of YAML with several lines.
+Relative paths in a dict start at the working folder. Lengths of documents may be an array of numpy or a column of pandas, whose
 documents are drawn at random, as those of a file are. A short list is taken in its order, up to 511 characters.
 
 A quantity is a number or a text with a unit, such as "64Ki". Numbers of an answer have SI units, or the unit in their

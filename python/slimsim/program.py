@@ -67,20 +67,24 @@ def _operand_words(operands: Sequence[Scenario], files: contextlib.ExitStack) ->
     words: list[str] = []
     standard_input = ""
     for operand in operands:
-        lines = isinstance(operand, str) and "\n" in operand
-        if not isinstance(operand, Mapping) and not lines:
+        if isinstance(operand, Mapping):
+            text = text_of({"name": "stdin", **operand})
+        elif isinstance(operand, str) and "\n" in operand:
+            text = operand
+        else:
             path = os.fspath(operand)
             words.append("./" + path if path.startswith("-") else path)
-        elif "-" not in words:
+            continue
+        if "-" not in words:
             words.append("-")
-            standard_input = operand if isinstance(operand, str) else text_of(operand)
+            standard_input = text
         else:
             try:
                 file = files.enter_context(tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=".", prefix="scenario-",
                                                                        suffix=".yaml"))
             except OSError as error:
                 raise Error(f"the second scenario cannot be written into the working folder: {error}", 73) from None
-            file.write(operand if isinstance(operand, str) else text_of({"name": "stdin", **operand}))
+            file.write(text)
             file.flush()
             words.append(os.path.relpath(file.name))
     return words, standard_input

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas  # otherwise where a table is made, since it takes half a second, and scripts that read arrays need none
 
 INDEX = re.compile(r"index into the data set (\w+)")
+TASKS = ("tasks", "transfers", "memory", "micro_batches", "edges")  # tables that trace: full writes
 SHOWN = ["gpus", "plan_text", "tokens_per_s_per_gpu", "tokens_per_s_per_gpu_interval", "mfu", "bubble_fraction", "peak_bytes", "fits"]
 
 
@@ -56,7 +57,7 @@ class Result(PathLike[str]):
 
     path:    the file; None if the command wrote none (trace: none, list=True)
     verdict: what the program printed, as text, with arrays of lengths as lengths-HASH.npy. It has the terminal's size:
-             table("verdict") and `summary` have all lines and systems. Result(path) has the head and lines of the file
+             of a run, table("verdict") and `summary` have all lines and systems. Result(path) has those of the file
     notes:   what the program said beside it: how it read a name, a model's file or lengths
     answer:  of `capacity` what it prints with --json, else None
     """
@@ -75,10 +76,12 @@ class Result(PathLike[str]):
         return "\n".join([head.rstrip(), "", *lines]).strip()
 
     def _stored(self) -> tuple[str, list[str]]:
-        """Return the head and the lines of the verdict in the file; empty: it has none."""
+        """Return the head and the lines of the verdict in the file; empty: it has none, as that of a sweep."""
         with self.open() as file, self._reading():
             head = self._without_folder(text_of(file.attrs.get("head", "")))
-            return head, [text_of(line) for line in file["verdict"][:]] if "verdict" in file else []
+            if "verdict" in file:
+                return head, [text_of(line) for line in file["verdict"][:]]
+            return head, self._without_folder(text_of(file.attrs.get("verdict", ""))).splitlines()
 
     def __fspath__(self) -> str:
         return str(self._file())
@@ -151,8 +154,8 @@ class Result(PathLike[str]):
         with self.open() as file, self._reading():
             group = file if point is None else self._point(file, point)
             if not isinstance(group.get(name), h5py.Dataset):
-                raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}; "
-                               'set={"trace": "full"} writes all')
+                more = '; set={"trace": "full"} writes it' if name in TASKS else ""
+                raise KeyError(f"{self.path} has no table {name}; it has {', '.join(sorted(set(group) - {'points'}))}{more}")
             table = group[name]
             if table.dtype.names is None:
                 return pandas.DataFrame({name: [text_of(entry) for entry in table[:]]})

@@ -453,7 +453,7 @@ static void write_delays(FILE *file, const struct writer *writer)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < writer->point->n_systems; i++) {
-        if (writer->verdict->ranked.summaries[i].token_delay <= 0.005)
+        if (!(writer->verdict->ranked.summaries[i].token_delay > 0.005)) /* NaN: none was trained */
             continue;
         fprintf(file,
                 n++ == 0 ? "compare MFU, since tokens/s are those of other samples and may be too good: a token waits "

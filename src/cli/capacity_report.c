@@ -497,7 +497,8 @@ static void write_changes(FILE *file, const struct answer *answer, bool faster, 
     fputs(n_shown > 0 ? "\n" : "", file);
 }
 
-/** Write which changes for the worse, one at a time, would make the answer miss a limit. */
+/** Write which changes for the worse, one at a time, would make the answer miss a limit of days or money, or not fit.
+ */
 static void write_broken_limits(FILE *file, const struct answer *answer)
 {
     const double *limit = answer->question->limit;
@@ -506,14 +507,19 @@ static void write_broken_limits(FILE *file, const struct answer *answer)
     for (int32_t i = 0; i < answer->changes.n; i++) {
         const struct change *change = &answer->changes.at[i];
         bool late = change->row.days > limit[LIMIT_DAYS], dear = change->row.usd > limit[LIMIT_USD];
-        if (change->relaxes || !(late || dear)) /* NaN: there is no limit, or it does not fit */
+        if (change->relaxes || (change->row.fits && !late && !dear)) /* NaN: there is no limit */
             continue;
         text_digits(change->row.days, days);
         text_amount("$", change->row.usd, cost);
         if (n++ == 0)
             fprintf(file, "the %s would miss a limit with ", label_of_pick(answer, PICK_SUBJECT, label));
-        fprintf(file, "%s%s (%s days", n > 1 ? ", " : "", change->name, days);
-        fprintf(file, isnan(change->row.usd) ? ")" : ", %s)", cost);
+        fprintf(file, "%s%s ", n > 1 ? ", " : "", change->name);
+        if (!change->row.fits)
+            fputs("(does not fit)", file);
+        else if (isnan(change->row.usd))
+            fprintf(file, "(%s days)", days);
+        else
+            fprintf(file, "(%s days, %s)", days, cost);
     }
     fputs(n > 0 ? "\n" : "", file);
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -36,7 +37,9 @@ static const struct schema_key scenario_keys[] = {
      FIELD(framework_name)},
     {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
      "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
-     "flash2, flash3 and cudnn that takes least time for the first batch; a chip without curves takes those of `like`",
+     "flash2, flash3 and cudnn that takes least time for the first batch; a chip without curves has those of `like`, "
+     "or "
+     "flash2 below compute capability 9.0",
      FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM), eager (PyTorch modules, one by one) or compiled "
@@ -327,8 +330,9 @@ static bool resolve_run_name(struct scenario *scenario, const char *path, struct
 static bool refuse_shipped(const char *path, struct error *err)
 {
     char shipped[PATH_MAX];
+    struct stat about;
     int n = snprintf(shipped, sizeof shipped, "%s/%s", scenario_data_dir(), path);
-    if (n >= (int)sizeof shipped || access(path, F_OK) == 0 || access(shipped, F_OK) != 0)
+    if (n >= (int)sizeof shipped || access(path, F_OK) == 0 || stat(shipped, &about) != 0 || !S_ISREG(about.st_mode))
         return true;
     return error_set(err, "%s: there is no such file; the shipped one is %s", path, shipped);
 }

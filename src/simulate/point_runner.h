@@ -70,7 +70,7 @@ struct point_options {
 /**
  * Run a scenario's systems over its iterations, with warm-up. Every system has the same batches of `lengths`. Plans
  * must exist (search/search.h fills in `plan: auto`). Iterations of warm-up run on the critical path only. If the
- * attention's curve is scaled (cost/attention_choice.h), the first four measured iterations run again with flash2.
+ * attention's curve is scaled (cost/attention_choice.h), up to four measured iterations run again with flash2.
  */
 bool point_run(const struct scenario *scenario, const struct lengths *lengths, const struct point_options *options,
                struct point *point, struct error *err);

@@ -214,13 +214,14 @@ def label_nodes(axes: Axes, answer: Answer, front: list[Any]) -> None:
     axes.figure.canvas.draw()
     taken: list[tuple[float, float]] = []
     for row in [answer.subject, *front]:
-        x, y = axes.transData.transform((row[answer.cost], row["days"]))
-        if all(abs(x - other) > 0.7 * axes.figure.dpi or abs(y - level) > 0.16 * axes.figure.dpi for other, level in taken):
+        at = row[answer.cost], row["days"]
+        apart = [abs(axes.transData.transform(at) - axes.transData.transform(other)) / axes.figure.dpi for other in taken]
+        if all(x > 0.7 or y > 0.16 for x, y in apart):
             name = f" of {clip(answer.offers[row['offer']])}" if len(answer.offers) > 1 else ""
-            text = axes.annotate(f"{row['nodes']} node{'s' * (row['nodes'] > 1)}{name}", (row[answer.cost], row["days"]), xytext=(-7, -5),
+            text = axes.annotate(f"{row['nodes']} node{'s' * (row['nodes'] > 1)}{name}", at, xytext=(-7, -5),
                                  textcoords="offset points", ha="right", va="top", fontsize=8)
             make_room(axes, text.get_window_extent().width + 20, row[answer.cost])
-            taken.append((x, y))
+            taken.append(at)
     places = axes.transData.transform([(row[answer.cost], row["days"]) for row in front])
     if len(front) > 1:
         longest = int(numpy.argmax(numpy.hypot(*numpy.diff(places, axis=0).T)))
