@@ -14,7 +14,7 @@ from program import PROGRAM, SANITIZED, SCRATCH, SMALL, children, fresh, run, wr
 
 SEARCHED = SMALL.replace("plan: {tp: 2, pp: 2, cp: 2, recompute: norm+activation}",
                          "plan: auto, plan_space: {tp: [2, 4], pp: [1, 2]}").replace("measured: 2", "measured: 6")
-LONG = SEARCHED.replace("name: small", "name: long").replace("global_batch: 48", "global_batch: 1536")
+LONG = SEARCHED.replace("name: small", "name: long").replace("global_batch: 48", "global_batch: 6144")
 OTHER = LONG.replace("32Ki", "64Ki")
 SIZES = LONG.replace("platform: hopper-2x8", "platform: hopper") + """\
 capacity: {tokens: 2e10, offers: [{name: first, nodes: {from: 1, to: 4}}]}
