@@ -2,8 +2,8 @@
 """Each function of this module is a command of slimsim, and its keywords are the options of the command.
 
 A scenario is a dict of its keys (docs/reference.md), the path of a .yaml file, or a text of YAML with several lines.
-Relative paths in a dict start at the working folder. Lengths of documents may be an array of numpy or a column of pandas, whose
-documents are drawn at random, as those of a file are. A short list is taken in its order, up to 511 characters.
+Relative paths in a dict start at the working folder. Lengths of documents may be an array of numpy or a column of
+pandas, whose documents are drawn at random, as those of a file are. A list of up to 511 characters is taken in its order.
 
 A quantity is a number or a text with a unit, such as "64Ki". Numbers of an answer have SI units, or the unit in their
 name. Without `output` the files of a call go away with its answer. If the program fails, each function raises

@@ -38,8 +38,7 @@ static const struct schema_key scenario_keys[] = {
     {"attention", SCHEMA_CHOICE, "-", 0, 0, framework_value, DEVICE_ATTENTION "|fastest",
      "kernel of attention: flash-attention 1, 2 or 3, cuDNN, or unfused (memory holds all scores); fastest: the one of "
      "flash2, flash3 and cudnn that takes least time for the first batch; a chip without curves has those of `like`, "
-     "or "
-     "flash2 below compute capability 9.0",
+     "or flash2 below compute capability 9.0",
      FIELD(attention)},
     {"kernels", SCHEMA_CHOICE, "-", 0, 0, framework_value, "fused|eager|compiled",
      "kernels of element-wise operations: fused (Megatron-LM), eager (PyTorch modules, one by one) or compiled "

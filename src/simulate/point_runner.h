@@ -14,8 +14,8 @@ struct point_system {
     struct point_iteration *iterations;
     struct stage_peaks stages; /* over the measured iterations */
     bool fits;                 /* every measured iteration stayed within the memory of GPU and host */
-    double flash2; /* model FLOPs a second with flash2 over those with a scaled attention curve, in the first
-                      four measured iterations on the critical path; NAN: the curve is not scaled */
+    double flash2;             /* model FLOPs a second with flash2 over those with a scaled attention curve, in up to
+                                  four measured iterations on the critical path; NAN: the curve is not scaled */
 };
 
 /** Data of one iteration while the runner has it, for the trace and the exports. */
